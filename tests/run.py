@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs test programs in parallel and sums them up.
+
+usage: run.py unit|proc|e2e|asan|source|all
+
+Each program prints what failed; a passing one stays quiet. A test that can't run here prints a line "SKIP name: reason"; the names
+are compared with tests/skips, and one that isn't listed there fails the run. The last line is "N passed, N failed, N skipped".
+Programs: libcheck ones (their summary line is read), and tests/e2e/test_*.py (unittest).
+"""
+import concurrent.futures
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.environ.get("SANDBOXD_BUILD") or os.path.join(TOP, "build")
+MULTIPLIER = int(os.environ.get("SANDBOXD_TEST_MULTIPLIER", "1") or 1)
+TIME_LIMIT_S = 300 * MULTIPLIER
+
+
+def sources(folder, prefix, suffix):
+    folder = os.path.join(TOP, folder)
+    return sorted(n[: -len(suffix)] for n in os.listdir(folder) if n.startswith(prefix) and n.endswith(suffix))
+
+
+def jobs_of(ring):
+    """(label, argv, extra environment) of each program of a ring, cheapest ring first."""
+    if ring == "source":
+        return [("source/check-source", [os.path.join(TOP, "tests/check-source.sh")], {})]
+    if ring == "unit":
+        jobs = [("unit/" + n, [os.path.join(BUILD, "tests/unit", n)], {}) for n in sources("tests/unit", "test_", ".c")]
+        return jobs + [("unit/" + n, ["sh", os.path.join(TOP, "tests/unit", n + ".sh")], {}) for n in sources("tests/unit", "", ".sh")]
+    if ring == "asan":
+        env = {"SANDBOXD_TEST_MULTIPLIER": str(4 * MULTIPLIER), "SANDBOXD_BUILD": os.path.join(BUILD, "asan"),
+               "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
+        return [("asan/" + n, [os.path.join(BUILD, "asan/tests/unit", n)], env) for n in sources("tests/unit", "test_", ".c")]
+    if ring == "proc":
+        return [("proc/" + n, [os.path.join(BUILD, "tests/proc", n)], {}) for n in sources("tests/proc", "test_", ".c")]
+    if ring == "e2e":
+        return [("e2e/" + n, [sys.executable, os.path.join(TOP, "tests/e2e", n + ".py")], {}) for n in sources("tests/e2e", "test_", ".py")]
+    if ring == "all":
+        return [job for r in ("source", "unit", "proc", "e2e", "asan") for job in jobs_of(r)]
+    sys.exit(__doc__)
+
+
+def run(job):
+    label, argv, extra = job
+    env = dict(os.environ, SANDBOXD_BUILD=BUILD, PYTHONDONTWRITEBYTECODE="1", CK_VERBOSITY="normal")
+    env.update(extra)
+    started = time.monotonic()
+    process = subprocess.Popen(argv, cwd=TOP, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, start_new_session=True)
+    try:
+        output, _ = process.communicate(timeout=TIME_LIMIT_S)
+        status = process.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        output += b"\nended: it ran longer than %d s\n" % TIME_LIMIT_S
+        status = 124
+    return label, status, output.decode(errors="replace"), time.monotonic() - started
+
+
+def counts(status, output):
+    """(passed, failed) of one program, from the summary of libcheck or unittest; else by its status."""
+    m = re.search(r"^\d+%: Checks: (\d+), Failures: (\d+), Errors: (\d+)", output, re.M)
+    if m:
+        total, bad = int(m[1]), int(m[2]) + int(m[3])
+        return total - bad, bad if status == 0 else max(bad, 1)
+    m = re.search(r"^Ran (\d+) tests? in", output, re.M)
+    if m:
+        bad = sum(int(n) for n in re.findall(r"(?:failures|errors)=(\d+)", output))
+        skipped = sum(int(n) for n in re.findall(r"skipped=(\d+)", output))
+        return int(m[1]) - bad - skipped, bad if status == 0 else max(bad, 1)
+    return (1, 0) if status == 0 else (0, 1)
+
+
+def main():
+    ring = sys.argv[1] if len(sys.argv) == 2 else sys.exit(__doc__)
+    with open(os.path.join(TOP, "tests/skips")) as f:
+        allowed = {line.split()[0] for line in f if line.strip() and not line.startswith("#")}
+    passed = failed = 0
+    skips = {}
+    lacks = set()
+    with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("JOBS") or os.cpu_count() or 1)) as pool:
+        for label, status, output, seconds in pool.map(run, jobs_of(ring)):
+            good, bad = counts(status, output)
+            passed, failed = passed + good, failed + bad
+            print("%-4s %-32s %4d tests %6.1f s" % ("ok" if not bad else "FAIL", label, good + bad, seconds), flush=True)
+            if bad:
+                print(output, flush=True)
+            skips.update((m[1], m[2]) for m in re.finditer(r"^SKIP (\S+): (.*)$", output, re.M))
+            lacks.update(m[1] for m in re.finditer(r"^LACKS (.*)$", output, re.M))
+            for m in re.finditer(r"^NOTE (.*)$", output, re.M):
+                print("     " + m[1])
+    for name in sorted(lacks):
+        print("this kernel or build lacks: " + name)
+    for name, reason in sorted(skips.items()):
+        known = name in allowed
+        print("%s %s: %s" % ("skipped" if known else "NEW SKIP", name, reason))
+        failed += 0 if known else 1
+    print("%d passed, %d failed, %d skipped" % (passed, failed, len(skips)))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

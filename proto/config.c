@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The configuration's keys are the table below; everything else reads it. A text is applied to a copy, so
+ * that a bad file changes nothing. Opening the file, and who may own it, is the spawner's business. */
+#include "proto/config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/names.h"
+#include "proto/utf8.h"
+
+#define NAME_BYTES     32    /* longer words aren't keys */
+/* "/objects/", an id, "/", a 20-digit serial and ".so" behind the runtime folder fit into LIMIT_PATH_BYTES */
+#define PATH_TAIL      97
+#define UID_LEAST      1000  /* below are the system's own users */
+#define UID_MOST       0x7fffffffu /* beyond it some programs see negative numbers */
+#define UID_NOBODY     65534u
+#define UID_DYNAMIC    61184u /* systemd's DynamicUser= takes its uids from here */
+#define UID_DYNAMIC_TO 65519u
+
+enum kind { KIND_PATH, KIND_MODE, KIND_U32, KIND_U64, KIND_ADMINISTRATORS, KIND_OPERATORS };
+
+static const struct key {
+	const char *name;
+	enum kind kind;
+	size_t offset, size; /* of the field in struct config */
+	uint64_t min, max;
+} keys[] = {
+#define FIELD(field) offsetof(struct config, field), sizeof(((struct config *)0)->field)
+#define KEY(name, kind, min, max) { #name, kind, FIELD(name), min, max }
+	{ "socket", KIND_PATH, FIELD(socket_path), 0, 0 },
+	KEY(state_dir, KIND_PATH, 0, 0),
+	KEY(runtime_dir, KIND_PATH, 0, 0),
+	KEY(socket_mode, KIND_MODE, 0, 0777),
+	KEY(socket_group, KIND_U32, 0, UINT32_MAX - 1),
+	KEY(administrators, KIND_ADMINISTRATORS, 0, UINT32_MAX - 1),
+	KEY(operators, KIND_OPERATORS, 0, UINT32_MAX - 1),
+	KEY(uid_first, KIND_U32, UID_LEAST, UID_MOST),
+	KEY(uid_count, KIND_U32, LIMIT_UIDS_PER_SLICE, UID_MOST),
+	KEY(max_sandboxes, KIND_U32, 1, LIMIT_SANDBOXES),
+	KEY(max_memory_bytes, KIND_U64, 0, INT64_MAX),
+	KEY(max_processes, KIND_U32, 0, 4194304), /* the kernel's largest pid_max */
+	KEY(max_open_files, KIND_U32, 0, 1048576), /* the kernel's usual fs.nr_open */
+	KEY(max_file_size_bytes, KIND_U64, 0, INT64_MAX),
+	KEY(max_jobs, KIND_U32, 1, LIMIT_JOBS),
+	KEY(compile_memory_bytes, KIND_U64, 16u << 20, INT64_MAX), /* with less no compiler starts */
+	KEY(compile_timeout_ms, KIND_U32, 100, 3600000),
+#undef KEY
+#undef FIELD
+};
+
+#define N_KEYS (sizeof(keys) / sizeof(keys[0]))
+
+_Static_assert(sizeof(mode_t) == sizeof(uint32_t) && sizeof(uid_t) == sizeof(uint32_t) &&
+		       sizeof(gid_t) == sizeof(uint32_t),
+	"numbers are stored through uint32_t");
+
+size_t config_keys(const char **ret_names, size_t room)
+{
+	for (size_t i = 0; i < N_KEYS && i < room; i++)
+		ret_names[i] = keys[i].name;
+	return N_KEYS;
+}
+
+/* ---- defaults ---- */
+
+/* <folder><tail> if the variable names an absolute folder that leaves room; an environment isn't to be
+ * trusted with more. */
+static bool path_from(char *to, size_t room, const char *variable, const char *tail)
+{
+	const char *folder = getenv(variable);
+	int n;
+
+	if (!folder || folder[0] != '/')
+		return false;
+	n = snprintf(to, room, "%s%s", folder, tail);
+	return n > 0 && (size_t)n < room;
+}
+
+static void put_path(char *to, size_t room, const char *folder, const char *tail)
+{
+	size_t n = strnlen(folder, room - 1), m = strlen(tail);
+
+	if (m > room - 1 - n)
+		m = room - 1 - n; /* can't happen: callers' folders are short */
+	memcpy(to, folder, n);
+	memcpy(to + n, tail, m);
+	to[n + m] = '\0';
+}
+
+static void user_paths(struct config *c, uid_t uid)
+{
+	/* short enough for the socket in it */
+	char runtime[sizeof(c->socket_path) - sizeof("/sandboxd.sock") + 1];
+
+	if (!path_from(runtime, sizeof(runtime), "XDG_RUNTIME_DIR", "/sandboxd"))
+		(void)snprintf(runtime, sizeof(runtime), "/tmp/sandboxd-%u", uid);
+	put_path(c->runtime_dir, sizeof(c->runtime_dir), runtime, "");
+	put_path(c->socket_path, sizeof(c->socket_path), runtime, "/sandboxd.sock");
+	if (!path_from(c->state_dir, sizeof(c->state_dir), "XDG_STATE_HOME", "/sandboxd") &&
+	    !path_from(c->state_dir, sizeof(c->state_dir), "HOME", "/.local/state/sandboxd"))
+		put_path(c->state_dir, sizeof(c->state_dir), runtime, "/state");
+}
+
+void config_defaults(struct config *c, uid_t uid)
+{
+	*c = (struct config){
+		.socket_path = "/run/sandboxd/sandboxd.sock",
+		.state_dir = "/var/lib/sandboxd",
+		.runtime_dir = "/run/sandboxd",
+		.socket_mode = 0600,
+		.socket_group = (gid_t)-1,
+		.uid_first = 1879048192,
+		.uid_count = 1048576,
+		.max_sandboxes = LIMIT_SANDBOXES,
+		.max_jobs = 2,
+		.compile_memory_bytes = DEFAULT_COMPILE_MEMORY_BYTES,
+		.compile_timeout_ms = DEFAULT_COMPILE_TIMEOUT_MS,
+	};
+	if (uid != 0)
+		user_paths(c, uid);
+}
+
+/* ---- one value ---- */
+
+struct word {
+	const char *at;
+	size_t size;
+};
+
+static struct word trim(struct word w)
+{
+	while (w.size > 0 && strchr(" \t\r", w.at[0])) {
+		w.at++;
+		w.size--;
+	}
+	while (w.size > 0 && strchr(" \t\r", w.at[w.size - 1]))
+		w.size--;
+	return w;
+}
+
+static bool number(struct word w, unsigned base, uint64_t *ret)
+{
+	uint64_t value = 0;
+
+	if (w.size == 0)
+		return false;
+	for (size_t i = 0; i < w.size; i++) {
+		unsigned digit = (unsigned)(unsigned char)w.at[i] - '0';
+
+		if (digit >= base || value > (UINT64_MAX - digit) / base)
+			return false;
+		value = value * base + digit;
+	}
+	*ret = value;
+	return true;
+}
+
+static int set_path(char *to, size_t room, struct word w, struct err *e)
+{
+	if (w.size >= room)
+		return err_set(e, ERR_BAD_PARAM, "a path of %zu bytes, at most %zu fit", w.size, room - 1);
+	if (w.at[0] != '/')
+		return err_set(e, ERR_BAD_PARAM, "a path that doesn't begin with '/'");
+	memcpy(to, w.at, w.size);
+	to[w.size] = '\0';
+	return 0;
+}
+
+static int set_number(const struct key *k, void *field, struct word w, struct err *e)
+{
+	bool octal = k->kind == KIND_MODE;
+	uint64_t value;
+
+	if (!number(w, octal ? 8 : 10, &value))
+		return err_set(e, ERR_BAD_PARAM, "'%.*s' is not %s number", (int)(w.size > 40 ? 40 : w.size),
+			w.at, octal ? "an octal" : "a decimal");
+	if (octal && value > k->max)
+		return err_set(e, ERR_BAD_PARAM, "not within 0000 to %04llo", (unsigned long long)k->max);
+	if (value < k->min || value > k->max)
+		return err_set(e, ERR_BAD_PARAM, "%llu is not within %llu to %llu", (unsigned long long)value,
+			(unsigned long long)k->min, (unsigned long long)k->max);
+	if (k->kind == KIND_U64) {
+		memcpy(field, &value, sizeof(value));
+	} else {
+		uint32_t small = (uint32_t)value;
+
+		memcpy(field, &small, sizeof(small));
+	}
+	return 0;
+}
+
+static int set_users(
+	const struct key *k, uid_t users[CONFIG_MAX_USERS], size_t *n_users, struct word w, struct err *e)
+{
+	size_t n = 0;
+
+	for (;;) {
+		const char *comma = memchr(w.at, ',', w.size);
+		struct word one = trim((struct word){ w.at, comma ? (size_t)(comma - w.at) : w.size });
+		uint64_t value;
+
+		if (!number(one, 10, &value) || value > k->max)
+			return err_set(e, ERR_BAD_PARAM, "'%.*s' is not a user's number",
+				(int)(one.size > 40 ? 40 : one.size), one.at);
+		if (n == CONFIG_MAX_USERS)
+			return err_set(e, ERR_LIMIT_EXCEEDED, "more than %d users", CONFIG_MAX_USERS);
+		users[n++] = (uid_t)value;
+		if (!comma)
+			break;
+		w.size -= (size_t)(comma + 1 - w.at);
+		w.at = comma + 1;
+	}
+	*n_users = n;
+	return 0;
+}
+
+static int set_value(struct config *c, const struct key *k, struct word w, struct err *e)
+{
+	char *field = (char *)c + k->offset;
+
+	if (w.size == 0)
+		return err_set(e, ERR_BAD_PARAM, "has no value");
+	switch (k->kind) {
+	case KIND_PATH:
+		return set_path(field, k->size, w, e);
+	case KIND_MODE:
+	case KIND_U32:
+	case KIND_U64:
+		return set_number(k, field, w, e);
+	case KIND_ADMINISTRATORS:
+		return set_users(k, c->administrators, &c->n_administrators, w, e);
+	case KIND_OPERATORS:
+		c->everyone_operates = w.size == 1 && w.at[0] == '*';
+		return c->everyone_operates ? 0 : set_users(k, c->operators, &c->n_operators, w, e);
+	}
+	return err_set(e, ERR_INTERNAL, "a key of no kind");
+}
+
+/* ---- lines ---- */
+
+static int find_key(struct word w, struct err *e)
+{
+	const char *names[N_KEYS];
+	char name[NAME_BYTES + 1];
+	int near;
+
+	text_clean(name, sizeof(name), w.at, w.size);
+	if (w.size == 0)
+		return err_set(e, ERR_BAD_PARAM, "no key in front of '='");
+	for (size_t i = 0; i < N_KEYS; i++)
+		if (strlen(keys[i].name) == w.size && memcmp(keys[i].name, w.at, w.size) == 0)
+			return (int)i;
+	err_set(e, ERR_UNKNOWN_PARAM, "unknown key '%s'", name);
+	(void)config_keys(names, N_KEYS);
+	near = name_nearest(name, names, N_KEYS);
+	if (near >= 0 && e) {
+		err_set(e, ERR_UNKNOWN_PARAM, "unknown key '%s'; is '%s' meant?", name, names[near]);
+		(void)snprintf(e->nearest, sizeof(e->nearest), "%s", names[near]);
+	}
+	return -1;
+}
+
+/* '#' begins a comment in front of a line or behind a space: paths may have one inside. */
+static struct word without_comment(struct word w)
+{
+	for (size_t i = 0; i < w.size; i++)
+		if (w.at[i] == '#' && (i == 0 || w.at[i - 1] == ' ' || w.at[i - 1] == '\t'))
+			w.size = i;
+	return trim(w);
+}
+
+static bool is_text(struct word w)
+{
+	for (size_t i = 0; i < w.size;) {
+		size_t n = utf8_sequence(w.at + i, w.size - i);
+
+		if (n == 0 || ((unsigned char)w.at[i] < 0x20 && w.at[i] != '\t' && w.at[i] != '\r') ||
+			w.at[i] == 0x7f)
+			return false;
+		i += n;
+	}
+	return true;
+}
+
+/* ret_name: the key, as soon as it is known, for the message. */
+static int parse_line(
+	struct config *c, struct word line, bool seen[N_KEYS], char ret_name[NAME_BYTES + 1], struct err *e)
+{
+	const char *equals;
+	struct word key, value;
+	int i;
+
+	if (!is_text(line))
+		return err_set(e, ERR_BAD_UTF8, "control characters, or bytes that aren't UTF-8");
+	line = without_comment(line);
+	if (line.size == 0)
+		return 0;
+	equals = memchr(line.at, '=', line.size);
+	if (!equals)
+		return err_set(e, ERR_BAD_PARAM, "not of the form 'key = value'");
+	key = trim((struct word){ line.at, (size_t)(equals - line.at) });
+	value = trim((struct word){ equals + 1, line.size - (size_t)(equals + 1 - line.at) });
+	text_clean(ret_name, NAME_BYTES + 1, key.at, key.size);
+	i = find_key(key, e);
+	if (i == -1)
+		return -1;
+	if (seen[i])
+		return err_set(e, ERR_DUPLICATE_KEY, "'%s' is given twice", keys[i].name);
+	seen[i] = true;
+	if (set_value(c, &keys[i], value, e) == -1)
+		return err_prefix(e, "%s", keys[i].name);
+	return 0;
+}
+
+int config_parse(struct config *c, const char *text, size_t size, const char *file, struct err *e)
+{
+	struct config draft = *c;
+	bool seen[N_KEYS] = { false };
+	int64_t n = 1;
+
+	if (size > LIMIT_CONFIG_BYTES)
+		return err_set(e, ERR_LIMIT_EXCEEDED, "%s: %zu bytes, at most %u are read", file, size,
+			LIMIT_CONFIG_BYTES);
+	for (const char *at = text, *end = text + size; at < end; n++) {
+		const char *newline = memchr(at, '\n', (size_t)(end - at));
+		struct word line = { at, (size_t)((newline ? newline : end) - at) };
+		char name[NAME_BYTES + 1] = "";
+
+		if (parse_line(&draft, line, seen, name, e) == -1) {
+			err_prefix(e, "%s:%lld", file, (long long)n);
+			return err_about(e, name, n);
+		}
+		at = newline ? newline + 1 : end;
+	}
+	*c = draft;
+	return 0;
+}
+
+/* ---- values against each other ---- */
+
+static int check_path(const char *name, const char *path, size_t most, struct err *e)
+{
+	const char *why = NULL;
+
+	if (path[0] != '/')
+		why = "is not an absolute path";
+	else if (path[strspn(path, "/")] == '\0')
+		why = "is the root folder";
+	else if (strlen(path) > most)
+		why = "is too long";
+	else if (!is_text((struct word){ path, strlen(path) }) || strpbrk(path, "\t\r"))
+		why = "has control characters, or isn't UTF-8";
+	for (const char *at = path; !why && (at = strstr(at, "/..")); at++)
+		if (at[3] == '/' || at[3] == '\0')
+			why = "goes through '..'";
+	if (!why)
+		return 0;
+	err_set(e, ERR_BAD_PARAM, "%s '%s' %s (at most %zu bytes, absolute, without '..')", name, path, why,
+		most);
+	return err_about(e, name, -1);
+}
+
+static bool meets(uint64_t first, uint64_t last, uint64_t other_first, uint64_t other_last)
+{
+	return first <= other_last && other_first <= last;
+}
+
+static int check_uids(const struct config *c, struct err *e)
+{
+	uint64_t first = c->uid_first, last = first + c->uid_count - 1;
+	const char *name = "uid_first";
+
+	if (c->uid_count == 0 || c->uid_count % LIMIT_UIDS_PER_SLICE != 0) {
+		name = "uid_count";
+		err_set(e, ERR_BAD_PARAM, "uid_count %u is not a multiple of %d", c->uid_count,
+			LIMIT_UIDS_PER_SLICE);
+	} else if (first < UID_LEAST || last > UID_MOST) {
+		err_set(e, ERR_BAD_PARAM, "uids %llu to %llu are not within %u to %u",
+			(unsigned long long)first, (unsigned long long)last, UID_LEAST, UID_MOST);
+	} else if (meets(first, last, UID_NOBODY, UID_NOBODY)) {
+		err_set(e, ERR_BAD_PARAM, "uids %llu to %llu cover %u, the user 'nobody'",
+			(unsigned long long)first, (unsigned long long)last, UID_NOBODY);
+	} else if (meets(first, last, UID_DYNAMIC, UID_DYNAMIC_TO)) {
+		err_set(e, ERR_BAD_PARAM, "uids %llu to %llu meet %u to %u, systemd's dynamic users",
+			(unsigned long long)first, (unsigned long long)last, UID_DYNAMIC, UID_DYNAMIC_TO);
+	} else {
+		return 0;
+	}
+	return err_about(e, name, -1);
+}
+
+int config_check(const struct config *c, struct err *e)
+{
+	if (check_path("socket", c->socket_path, sizeof(c->socket_path) - 1, e) == -1 ||
+	    check_path("state_dir", c->state_dir, LIMIT_PATH_BYTES, e) == -1 ||
+	    check_path("runtime_dir", c->runtime_dir, LIMIT_PATH_BYTES - PATH_TAIL, e) == -1)
+		return -1;
+	if (strcmp(c->state_dir, c->runtime_dir) == 0) {
+		err_set(e, ERR_BAD_PARAM, "state_dir and runtime_dir are the same folder '%s'", c->state_dir);
+		return err_about(e, "state_dir", -1);
+	}
+	return check_uids(c, e);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Every maximum of sandboxd, in one place. Crossing one is a clear error and loses nothing.
+ * The number's reason stands beside it; tests and docs read the numbers from here. */
+#ifndef SANDBOXD_LIMITS_H
+#define SANDBOXD_LIMITS_H
+
+/* ---- names ---- */
+#define LIMIT_ID_BYTES       63  /* [A-Za-z0-9][A-Za-z0-9._-]{0,62}: fits a cgroup or file name with room for a suffix */
+#define LIMIT_FUNCTION_BYTES 63  /* a C identifier of a module function */
+#define LIMIT_PATH_BYTES     255 /* paths that travel in fixed-size messages (runtime folder + objects/<id>/<serial>.so) */
+#define LIMIT_LABELS         32
+
+/* ---- clients ---- */
+#define LIMIT_REQUEST_BYTES          (1u << 20) /* one line, without its newline; 1 MiB, as the issue of huge requests asks */
+#define LIMIT_JSON_DEPTH             64         /* nesting of arrays and objects */
+#define LIMIT_JSON_NUMBER_BYTES      64         /* digits of one number */
+#define LIMIT_CONNECTIONS            1024
+#define LIMIT_CONNECTIONS_PER_UID    256
+#define LIMIT_IN_FLIGHT              32         /* requests of one connection without a reply; then its socket is not read */
+#define LIMIT_REQUESTS_PER_TURN      64         /* one connection may not hog a turn of the loop */
+#define LIMIT_CONNECTION_OUT_BYTES   (8u << 20) /* unread replies; beyond it the connection is closed */
+#define LIMIT_IDLE_PARTIAL_LINE_MS   30000      /* half a line, then silence */
+#define LIMIT_UPLOADS_PER_CONNECTION 4
+#define LIMIT_UPLOAD_CHUNK_BYTES     (512u << 10) /* decoded; its base64 stays below LIMIT_REQUEST_BYTES */
+#define LIMIT_UPLOAD_BYTES_PER_UID   (256u << 20) /* in uploads of all connections of one uid: four of the largest objects */
+#define LIMIT_LIST_PAGE              500
+
+/* ---- objects and sources ---- */
+#define LIMIT_OBJECT_BYTES   (64u << 20)
+#define LIMIT_SOURCE_BYTES   (4u << 20)
+#define LIMIT_ELF_HEADERS    256  /* program headers of an object */
+#define LIMIT_ELF_SECTIONS   4096 /* sections of an object */
+#define LIMIT_VERSIONS       10   /* kept per module; current and good are never pruned */
+#define LIMIT_DIAGNOSTICS_BYTES (64u << 10) /* compiler output that an error carries */
+
+/* ---- spawner ---- */
+#define LIMIT_SANDBOXES         16384
+#define LIMIT_JOBS              16     /* compile jobs at once */
+#define LIMIT_SPEC_BYTES        (64u << 10)
+#define LIMIT_LOG_RING_BYTES    (64u << 10)
+#define LIMIT_UIDS_PER_SLICE    256
+#define LIMIT_CONFIG_BYTES      (64u << 10)
+
+/* ---- host channel ---- */
+#define LIMIT_MESSAGE_BYTES   (64u << 10) /* one SEQPACKET message, header included; larger bodies travel by memfd */
+#define LIMIT_BODY_BYTES      (1u << 20)  /* arguments, a reply, a configuration */
+#define LIMIT_CALLS_IN_HOST   32          /* sent to a host and unanswered; the rest waits in control's queue */
+#define LIMIT_REPLIES_UNACKED 256         /* a host keeps each reply until it is acknowledged */
+#define LIMIT_REPLIES_UNACKED_BYTES (8u << 20) /* of their bodies: they count against the sandbox's memory */
+#define LIMIT_CALL_QUEUE      1024        /* default of max_queue */
+#define LIMIT_STATE_BYTES     (4ull << 30)
+#define LIMIT_HOST_MESSAGES_PER_TURN 64   /* one host may not hog a turn of control's loop */
+
+/* ---- module ABI ---- */
+#define LIMIT_ITEMS        1024 /* rows of a module descriptor */
+#define LIMIT_FIELDS       1024 /* rows of one schema */
+#define LIMIT_SCHEMAS      256  /* structs reachable from a module's state */
+#define LIMIT_SCHEMA_DEPTH 16
+#define LIMIT_PARAMETERS   32   /* of one function */
+#define LIMIT_VALUE_DEPTH  64   /* nesting of CBOR values; the same as JSON's */
+#define LIMIT_LOG_TEXT_BYTES 1024
+#define LIMIT_STATE_FIELDS   4096 /* fields of all structs of a module's state: its description stays below LIMIT_BODY_BYTES */
+#define LIMIT_ALL_PARAMETERS 4096 /* of all functions of a module, for the same reason */
+#define LIMIT_SIGNATURE_BYTES 4096 /* text of one function's signature */
+#define LIMIT_ALIASES        8    /* SBX_WAS rows of one field */
+#define LIMIT_ROW_BYTES      4096 /* stride of a row of a module's tables: room for what later versions append */
+
+/* ---- observation ---- */
+#define LIMIT_EVENTS          4096 /* kept in memory */
+#define LIMIT_EVENT_BYTES     (8u << 10) /* one event; a larger one keeps its head and says truncated */
+#define LIMIT_EVENTS_BYTES    (4u << 20) /* all kept events: 1 KiB each on average, most need a fifth of it */
+#define LIMIT_EVENTS_PAGE_BYTES (1u << 20) /* of one event.read; the rest follows from `next` */
+#define LIMIT_LOG_LINE_BYTES  4096 /* longer lines are split and say so */
+#define LIMIT_LOG_READ_BYTES_PER_TURN (64u << 10)
+#define LIMIT_LAST_WORDS_BYTES 512
+
+/* ---- defaults of a sandbox (FEATURES E1, DESIGN 6 and 7) ---- */
+#define DEFAULT_MAX_MEMORY_BYTES     (128ull << 20)
+#define DEFAULT_MAX_PROCESSES        100
+#define DEFAULT_MAX_EXECUTION_MS     300000
+#define DEFAULT_MAX_FILE_SIZE_BYTES  (10ull << 20)
+#define DEFAULT_MAX_OPEN_FILES       64
+#define DEFAULT_MAX_STACK_BYTES      (8ull << 20)
+#define DEFAULT_START_TIMEOUT_MS     10000
+#define DEFAULT_SHUTDOWN_MS          5000
+#define DEFAULT_QUIESCE_TIMEOUT_MS   5000
+#define DEFAULT_REHEARSE_TIMEOUT_MS  10000
+#define DEFAULT_CALL_TIMEOUT_MS      30000
+#define DEFAULT_COMPILE_TIMEOUT_MS   30000
+#define DEFAULT_COMPILE_MEMORY_BYTES (1ull << 30)
+#define DEFAULT_RESTART_INTENSITY    5
+#define DEFAULT_RESTART_PERIOD_MS    60000
+#define DEFAULT_BACKOFF_FIRST_MS     100
+#define DEFAULT_BACKOFF_MAX_MS       30000
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The rows of the method table. A parameter group that several methods share is a macro, so that it can't drift apart. */
+#include "proto/methods.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "proto/limits.h"
+#include "proto/names.h"
+
+#define P(name, kind, required, min, max, choices, help) { name, kind, required, min, max, choices, help }
+#define P_THE_ID P("id", PARAM_ID, true, 0, 0, NULL, "the sandbox")
+#define P_CODE                                                                                               \
+	P("object", PARAM_SHA256, false, 0, 0, NULL, "SHA-256 of a shared object uploaded or stored"),       \
+		P("source", PARAM_SHA256, false, 0, 0, NULL, "SHA-256 of an uploaded C source, instead of object"), \
+		P("source_name", PARAM_SOURCE_NAME, false, 0, 0, NULL, "its file name, as the compiler's messages show it (module.c)"), \
+		P("compile_timeout_ms", PARAM_INTEGER, false, 100, 600000, NULL, "time limit of the compile job (30000)")
+
+#define TIMEOUT_MAX_MS 86400000
+
+const struct method methods[METHOD__N] = {
+	[METHOD_DAEMON_PING] = { "daemon.ping", RIGHT_ANY, "Answer, to show that the daemon serves.", "{pong, version}", { { 0 } } },
+	[METHOD_DAEMON_INFO] = { "daemon.info", RIGHT_ANY, "Show the daemon's version, processes, uptime, counts and the caller's rights.",
+		"{version, protocol, pid, control_pid, epoch, uptime_ms, rootless, sandboxes, uid, right}", { { 0 } } },
+	[METHOD_DAEMON_SHUTDOWN] = { "daemon.shutdown", RIGHT_ADMIN, "Stop all sandboxes in order and end the daemon.", "{stopping}", { { 0 } } },
+	[METHOD_OBJECT_PUT] = { "object.put", RIGHT_OPERATOR,
+		"Upload an object or a source in chunks; it lives as long as the connection, and longer once used.",
+		"{upload, received, sha256 (with last)}",
+		{ P("upload", PARAM_ID, true, 0, 0, NULL, "a name of the client's choice for this upload"),
+			P("offset", PARAM_INTEGER, true, 0, LIMIT_OBJECT_BYTES, NULL, "bytes sent before; chunks come in order"),
+			P("data", PARAM_BASE64, true, 0, LIMIT_UPLOAD_CHUNK_BYTES, NULL, "the chunk"),
+			P("last", PARAM_BOOL, false, 0, 0, NULL, "this chunk ends the upload (false)") } },
+	[METHOD_SANDBOX_CREATE] = { "sandbox.create", RIGHT_OPERATOR,
+		"Create a sandbox from an object or a C source and start it; on any failure nothing is left.",
+		"as sandbox.info, and compiler: {warnings} when compiled",
+		{ P_THE_ID, P_CODE, P("config", PARAM_OBJECT, false, 0, 0, NULL, "JSON object for the module's init ({})"),
+			P("restart", PARAM_CHOICE, false, 0, 0, "permanent|transient|temporary", "when to restart after an end (permanent)"),
+			P("intensity", PARAM_INTEGER, false, 0, 100, NULL, "restarts allowed within period_ms (5)"),
+			P("period_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "the window of intensity (60000)"),
+			P("start_timeout_ms", PARAM_INTEGER, false, 10, TIMEOUT_MAX_MS, NULL, "from start to ready (10000)"),
+			P("shutdown_ms", PARAM_INTEGER, false, 0, TIMEOUT_MAX_MS, NULL, "from the request to stop until SIGKILL (5000)"),
+			P("max_queue", PARAM_INTEGER, false, 1, 65536, NULL, "calls that may wait (1024)"),
+			P("profile", PARAM_CHOICE, false, 0, 0, "high|medium|low", "security profile (medium)"),
+			P("strict", PARAM_BOOL, false, 0, 0, NULL, "refuse to start unless every protection asked for is enforced (false)"),
+			P("limits", PARAM_OBJECT, false, 0, 0, NULL,
+				"{max_memory, max_file_size (bytes), max_processes, max_open_files}"),
+			P("labels", PARAM_OBJECT, false, 0, 0, NULL, "{name: text}, at most 32") } },
+	[METHOD_SANDBOX_DESTROY] = { "sandbox.destroy", RIGHT_OPERATOR, "Stop a sandbox and remove all that belongs to it.",
+		"{id, destroyed}", { P_THE_ID } },
+	[METHOD_SANDBOX_START] = { "sandbox.start", RIGHT_OPERATOR, "Start a stopped or failed sandbox.", "as sandbox.info",
+		{ P_THE_ID, P("state", PARAM_CHOICE, false, 0, 0, "keep|fresh", "begin with the state of the last orderly stop, or anew (keep)") } },
+	[METHOD_SANDBOX_STOP] = { "sandbox.stop", RIGHT_OPERATOR, "Save the state and stop a sandbox; after shutdown_ms it is killed.",
+		"as sandbox.info",
+		{ P_THE_ID, P("state", PARAM_CHOICE, false, 0, 0, "keep|fresh", "keep the state for the next start, or drop it (keep)") } },
+	[METHOD_SANDBOX_RESTART] = { "sandbox.restart", RIGHT_OPERATOR, "Stop and start a sandbox in a new process.", "as sandbox.info",
+		{ P_THE_ID, P("state", PARAM_CHOICE, false, 0, 0, "keep|fresh", "carry the state over, or begin anew (keep)") } },
+	[METHOD_SANDBOX_LIST] = { "sandbox.list", RIGHT_ANY, "List the caller's sandboxes, oldest first; administrators see all.",
+		"{sandboxes: [{id, status, module, version, pid, owner, restart_count, created_at}], next}",
+		{ P("after", PARAM_ID, false, 0, 0, NULL, "continue behind this id: the `next` of the page before"),
+			P("limit", PARAM_INTEGER, false, 1, LIMIT_LIST_PAGE, NULL, "rows in a page (500)") } },
+	[METHOD_SANDBOX_INFO] = { "sandbox.info", RIGHT_OPERATOR, "Show all that is known of a sandbox.",
+		"{id, status, pid, generation, owner, module, version, versions, functions, policy, limits, restart budget, last_exit, security, ...}",
+		{ P_THE_ID } },
+	[METHOD_SANDBOX_CALL] = { "sandbox.call", RIGHT_OPERATOR, "Call a function of the module; calls of one connection begin in order.",
+		"{result, version}",
+		{ P_THE_ID, P("function", PARAM_FUNCTION, true, 0, 0, NULL, "the function"),
+			P("args", PARAM_OBJECT, false, 0, 0, NULL, "its arguments by name ({})"),
+			P("timeout_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "ends the waiting, not the call (30000)") } },
+	[METHOD_SANDBOX_RELOAD] = { "sandbox.reload", RIGHT_OPERATOR,
+		"Replace the running code by another version, with its state, as a transaction.",
+		"{outcome: reloaded | no_change, from, to, rung, steps_us, pause_us, state_bytes, report, calls_queued, pinned}",
+		{ P_THE_ID, P_CODE,
+			P("quiesce_timeout_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "how long a running call may hold the reload up (5000)"),
+			P("rehearse_timeout_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "time limit of the rehearsal, and of the load (10000)") } },
+	[METHOD_SANDBOX_ROLLBACK] = { "sandbox.rollback", RIGHT_OPERATOR, "Reload an older version, with the present state.",
+		"as sandbox.reload",
+		{ P_THE_ID, P("version", PARAM_INTEGER, false, 1, INT32_MAX, NULL, "which (the one that ran before the current one)"),
+			P("quiesce_timeout_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "as in sandbox.reload (5000)"),
+			P("rehearse_timeout_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "as in sandbox.reload (10000)") } },
+	[METHOD_VERSION_LIST] = { "version.list", RIGHT_OPERATOR, "List the versions kept of a sandbox's module, newest first.",
+		"{id, module, current, versions: [{version, status, origin, sha256, bytes, state_version, loaded_at, author, source_name}]}", { P_THE_ID } },
+	[METHOD_LOG_READ] = { "log.read", RIGHT_OPERATOR, "Read the newest lines that a sandbox wrote.",
+		"{lines: [{at, stream, level, text, partial}], dropped_bytes}",
+		{ P_THE_ID, P("lines", PARAM_INTEGER, false, 1, 10000, NULL, "how many at most (100)") } },
+	[METHOD_EVENT_READ] = { "event.read", RIGHT_ANY, "Read the events of the caller's sandboxes in order; administrators see all.",
+		"{events: [{seq, at, type, sandbox, ...}], next, gap}",
+		{ P("since_seq", PARAM_TEXT, false, 0, 64, NULL, "only later ones: a seq or the `next` of the page before"),
+			P("sandbox", PARAM_ID, false, 0, 0, NULL, "only those of one sandbox"),
+			P("limit", PARAM_INTEGER, false, 1, 1000, NULL, "how many at most (100)") } },
+};
+
+size_t method_n_params(const struct method *m)
+{
+	size_t n = 0;
+
+	while (n < METHOD_MAX_PARAMS && m->params[n].name)
+		n++;
+	return n;
+}
+
+enum method_id method_id_of(const struct method *m)
+{
+	return (enum method_id)(m - methods);
+}
+
+const struct method *method_find(const char *name, size_t size, const char **ret_nearest)
+{
+	const char *names[METHOD__N];
+	char text[64];
+	int near;
+
+	for (size_t i = 0; i < METHOD__N; i++) {
+		names[i] = methods[i].name;
+		if (strlen(names[i]) == size && memcmp(names[i], name, size) == 0)
+			return &methods[i];
+	}
+	if (!ret_nearest)
+		return NULL;
+	*ret_nearest = NULL;
+	if (size >= sizeof text)
+		return NULL;
+	memcpy(text, name, size);
+	text[size] = '\0';
+	near = name_nearest(text, names, METHOD__N);
+	if (near >= 0)
+		*ret_nearest = names[near];
+	return NULL;
+}
+
+const char *param_kind_text(enum param_kind kind)
+{
+	switch (kind) {
+	case PARAM_ID:
+		return "id";
+	case PARAM_TEXT:
+		return "text";
+	case PARAM_INTEGER:
+		return "integer";
+	case PARAM_BOOL:
+		return "boolean";
+	case PARAM_CHOICE:
+		return "choice";
+	case PARAM_OBJECT:
+		return "object";
+	case PARAM_ANY:
+		return "any JSON value";
+	case PARAM_SHA256:
+		return "sha256";
+	case PARAM_SOURCE_NAME:
+		return "file name that ends in .c";
+	case PARAM_FUNCTION:
+		return "function name";
+	case PARAM_BASE64:
+		return "base64";
+	}
+	return "?";
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The contract between spawner and control. One SOCK_SEQPACKET pair, made by the spawner for each control process
+ * (possession is the right); it is descriptor CONTROL_FD_SPAWNER in control. All messages but the first are one fixed-size
+ * struct spawner_message with up to FD_MESSAGE_MAX descriptors. The spawner trusts no field: sizes, names, descriptors,
+ * ceilings are validated again against the administrator's configuration.
+ *
+ * Order: the spawner reads what a dead control had sent, to the end, before it starts the next control. So a KEEP that was
+ * sent holds, also when its sender died right after.
+ *
+ * The spawner's table has one entry per *sandbox* (not per process): HOLD makes it, FORGET ends it. While no control is there
+ * the entry keeps everything: spec, state, log ring, the host's channel, the log pipes, an exit status not yet acknowledged. */
+#ifndef SANDBOXD_SPAWNER_WIRE_H
+#define SANDBOXD_SPAWNER_WIRE_H
+
+#include <stdint.h>
+
+#include "proto/config.h"
+#include "proto/limits.h"
+
+#define SPAWNER_WIRE_VERSION 1u
+
+/* ---- descriptors that control is started with; all others are closed ---- */
+#define CONTROL_FD_SPAWNER 3 /* SEQPACKET to the spawner */
+#define CONTROL_FD_LISTEN  4 /* the listening socket, non-blocking; the spawner holds it too */
+
+/* ---- descriptors that a host is started with; all others are closed. 0 is /dev/null ---- */
+#define HOST_FD_STDOUT  1
+#define HOST_FD_STDERR  2
+#define HOST_FD_CHANNEL 3
+
+/* The first message, spawner -> control, unasked. */
+struct control_begin {
+	uint32_t wire_version;
+	uint32_t epoch;             /* how many controls this spawner has started: high half of call numbers */
+	uint64_t incarnation;       /* unique per (machine, control process): first half of event numbers */
+	uint8_t is_root;            /* uids are changed; else all processes run as one user */
+	uint8_t everyone_operates;
+	uint16_t n_administrators, n_operators;
+	uint16_t reserved;
+	uint32_t daemon_uid;        /* the spawner's: always an administrator */
+	uint32_t max_sandboxes, max_jobs;
+	uint32_t compile_timeout_ms;
+	uint64_t compile_memory_bytes;
+	uint64_t max_memory_bytes, max_file_size_bytes; /* ceilings, 0: none */
+	uint32_t max_processes, max_open_files;
+	int32_t spawner_pid;
+	uint32_t administrators[CONFIG_MAX_USERS];
+	uint32_t operators[CONFIG_MAX_USERS];
+	char socket_path[LIMIT_PATH_BYTES + 1];
+	char state_dir[LIMIT_PATH_BYTES + 1];      /* exists, belongs to control's user, mode 0700 */
+	char objects_dir[LIMIT_PATH_BYTES + 1];    /* exists, executable; holds one folder per held sandbox */
+};
+
+/* What a host process is limited to; 0 in a field: the default of limits.h. */
+struct host_limits {
+	uint64_t max_memory_bytes;    /* RLIMIT_DATA */
+	uint64_t max_file_size_bytes; /* RLIMIT_FSIZE */
+	uint64_t max_stack_bytes;     /* RLIMIT_STACK */
+	uint32_t max_processes;       /* RLIMIT_NPROC, only where the host has a uid of its own */
+	uint32_t max_open_files;      /* RLIMIT_NOFILE */
+};
+
+enum spawner_op {
+	/* ---- requests, control -> spawner; the reply carries the same tag ---- */
+	SPAWNER_READY = 1,  /* control serves clients now. No reply. */
+	SPAWNER_TABLE,      /* value = cursor, 0 first -> ENTRY (value = next cursor) or TABLE_END */
+	SPAWNER_HOLD,       /* sandbox; fd: sealed spec -> OK (uid) | ERROR. Makes entry, uid, objects folder */
+	SPAWNER_KEEP,       /* sandbox, kind = enum spawner_keep; fd: what to keep, none: drop it -> OK | ERROR */
+	SPAWNER_FORGET,     /* sandbox: no host may live (else ERROR EBUSY) -> OK. uid freed, folder removed */
+	SPAWNER_START,      /* sandbox, limits -> STARTED (generation, pid; fds: channel, stdout, stderr) | ERROR (EBUSY: one lives) */
+	SPAWNER_SIGNAL,     /* sandbox, generation, kind = enum spawner_signal -> OK | ERROR (ESRCH: gone, or another generation) */
+	SPAWNER_ACK_EXIT,   /* sandbox, generation: the exit status may be forgotten. No reply. */
+	SPAWNER_JOB,        /* kind = enum spawner_job, name = source file name, timeout_ms, limits.max_memory_bytes; fd: sealed source -> JOB_DONE | ERROR */
+	SPAWNER_JOB_KILL,   /* value = tag of the JOB: its client has gone. No reply of its own; JOB_DONE follows */
+	SPAWNER_FINISHED,   /* all hosts are stopped, clients answered: end the daemon. No reply: the spawner ends control too */
+	SPAWNER_REQUEST__N,
+
+	/* ---- replies ---- */
+	SPAWNER_OK = 64,
+	SPAWNER_ERROR,      /* status = errno, text = what failed, on what, and a hint */
+	SPAWNER_ENTRY,      /* see struct; fds in the order of the bits in flags */
+	SPAWNER_TABLE_END,
+	SPAWNER_STARTED,
+	SPAWNER_JOB_DONE,   /* status = wait status, flags SPAWNER_F_TIMED_OUT; fds: diagnostics memfd, then (only if status == 0) the object file */
+
+	/* ---- notices, spawner -> control, tag 0 ---- */
+	SPAWNER_EXITED = 128, /* sandbox, generation, pid, status = wait status; step: see text. Repeated in ENTRY until ACK_EXIT */
+	SPAWNER_STOP_ASKED,   /* value = how many SIGTERM/SIGINT so far: 1 orderly, 2 hurry */
+	SPAWNER_LISTENER      /* the socket had been unlinked: fd = its successor */
+};
+
+enum spawner_keep { SPAWNER_KEEP_SPEC = 1, /* sealed memfd <= LIMIT_SPEC_BYTES */
+	SPAWNER_KEEP_STATE,                    /* sealed memfd: the newest saved state */
+	SPAWNER_KEEP_RING };                   /* memfd of LIMIT_LOG_RING_BYTES, sealed against SHRINK and GROW */
+
+enum spawner_signal { SPAWNER_SIGNAL_KILL = 1, /* SIGKILL to the host and its process group */
+	SPAWNER_SIGNAL_ATTENTION };            /* HOST_ATTENTION_SIGNAL: stop soon; blocking calls return EINTR */
+
+enum spawner_job { SPAWNER_JOB_COMPILE_C = 1 };
+
+/* SPAWNER_F_*: in ENTRY, which descriptors follow, in this order; and facts */
+#define SPAWNER_F_SPEC      0x01u
+#define SPAWNER_F_STATE     0x02u
+#define SPAWNER_F_RING      0x04u
+#define SPAWNER_F_CHANNEL   0x08u
+#define SPAWNER_F_STDOUT    0x10u
+#define SPAWNER_F_STDERR    0x20u
+#define SPAWNER_F_EXITED    0x40u /* no descriptor: generation has ended with `status`, unacknowledged */
+#define SPAWNER_F_TIMED_OUT 0x80u /* JOB_DONE: ended by its time limit */
+
+struct spawner_message {
+	uint32_t version;      /* SPAWNER_WIRE_VERSION */
+	uint16_t op, kind;
+	uint64_t tag;          /* chosen by control, echoed; 0 in notices */
+	uint64_t generation;   /* assigned by the spawner, unique over its life, never 0 */
+	uint64_t value;
+	int32_t pid;
+	int32_t status;
+	uint32_t flags;
+	uint32_t uid;
+	uint32_t timeout_ms;
+	uint32_t reserved;
+	uint64_t dropped_bytes;  /* ENTRY: log bytes drained and dropped while no control was there */
+	int64_t started_ms;      /* ENTRY, STARTED, EXITED: monotonic time of the start */
+	int64_t ended_ms;        /* EXITED */
+	struct host_limits limits;
+	char sandbox[LIMIT_ID_BYTES + 1];
+	char name[LIMIT_ID_BYTES + 1];   /* JOB: source file name; EXITED: the set-up step that failed, "" when exec worked */
+	char text[96];
+};
+
+#endif

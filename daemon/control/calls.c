@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/control/calls.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/limits.h"
+
+static void list_init(struct call_list *l)
+{
+	*l = (struct call_list){ .end = &l->first };
+}
+
+static void list_add(struct call_list *l, struct call *c)
+{
+	c->next = NULL;
+	*l->end = c;
+	l->end = &c->next;
+	l->n++;
+}
+
+static struct call *list_remove(struct call_list *l, struct call **at)
+{
+	struct call *c = *at;
+
+	*at = c->next;
+	if (!*at)
+		l->end = at;
+	l->n--;
+	return c;
+}
+
+void calls_init(struct calls *q, uint32_t epoch, unsigned max_waiting)
+{
+	*q = (struct calls){ .next_number = (uint64_t)epoch << 32 | 1, .max_waiting = max_waiting, .first_deadline_ms = INT64_MAX };
+	list_init(&q->waiting);
+	list_init(&q->running);
+}
+
+int calls_add(struct calls *q, struct rpc_request *r, int64_t now_ms, struct err *e)
+{
+	struct json_span args = rpc_param(r, "args");
+	struct call *c;
+
+	if (q->waiting.n >= q->max_waiting)
+		return err_set(e, ERR_BUSY, "%u calls wait already", q->waiting.n);
+	c = malloc(sizeof *c);
+	if (!c)
+		return err_set(e, ERR_BUSY, "no memory for another call");
+	*c = (struct call){ .request = r, .function = rpc_text(r, "function"), .args = args.at ? args.at : "{}",
+		.args_size = args.at ? args.size : 2,
+		.deadline_ms = now_ms + rpc_integer(r, "timeout_ms", DEFAULT_CALL_TIMEOUT_MS) };
+	list_add(&q->waiting, c);
+	if (c->deadline_ms < q->first_deadline_ms)
+		q->first_deadline_ms = c->deadline_ms;
+	return 0;
+}
+
+void calls_send(struct calls *q, int (*send)(void *ctx, const struct call *c), void *ctx)
+{
+	while (q->waiting.first && q->running.n < LIMIT_CALLS_IN_HOST) {
+		struct call *c = q->waiting.first;
+
+		if (rpc_is_gone(c->request)) {
+			/* Nobody waits for it and it hasn't begun: withdrawn. */
+			struct err e = ERR_INIT;
+
+			err_set(&e, ERR_TIMEOUT, "the client has gone");
+			(void)rpc_error(c->request, &e, NULL);
+			free(list_remove(&q->waiting, &q->waiting.first));
+			continue;
+		}
+		c->number = q->next_number;
+		if (send(ctx, c) != 0)
+			return;
+		q->next_number++;
+		(void)list_remove(&q->waiting, &q->waiting.first);
+		list_add(&q->running, c);
+	}
+}
+
+bool calls_replied(struct calls *q, uint64_t number, struct rpc_request **ret)
+{
+	for (struct call **at = &q->running.first; *at; at = &(*at)->next) {
+		struct call *c = *at;
+
+		if (c->number != number)
+			continue;
+		*ret = c->request;
+		free(list_remove(&q->running, at));
+		q->done++;
+		return true;
+	}
+	return false;
+}
+
+static void call_time_out(struct call *c, bool running)
+{
+	struct err e = ERR_INIT;
+	cJSON *extra = cJSON_CreateObject();
+
+	err_set(&e, ERR_TIMEOUT, running ? "%s is still running and will finish; its result is dropped" :
+		"%s had not begun and is withdrawn", c->function);
+	cJSON_AddStringToObject(extra, "call", running ? "running" : "queued");
+	(void)rpc_error(c->request, &e, extra);
+	c->request = NULL;
+	c->function = c->args = NULL;
+}
+
+void calls_time(struct calls *q, int64_t now_ms)
+{
+	int64_t first = INT64_MAX;
+
+	for (struct call **at = &q->waiting.first; *at;) {
+		if ((*at)->deadline_ms <= now_ms) {
+			call_time_out(*at, false);
+			q->failed++;
+			free(list_remove(&q->waiting, at));
+			continue;
+		}
+		if ((*at)->deadline_ms < first)
+			first = (*at)->deadline_ms;
+		at = &(*at)->next;
+	}
+	for (struct call *c = q->running.first; c; c = c->next) {
+		if (!c->request)
+			continue;
+		if (c->deadline_ms <= now_ms)
+			call_time_out(c, true);
+		else if (c->deadline_ms < first)
+			first = c->deadline_ms;
+	}
+	q->first_deadline_ms = first;
+}
+
+void calls_crashed(struct calls *q, const char *id, const char *text)
+{
+	while (q->running.first) {
+		struct call *c = list_remove(&q->running, &q->running.first);
+
+		q->failed++;
+		if (c->request) {
+			struct err e = ERR_INIT;
+			cJSON *extra = cJSON_CreateObject();
+
+			err_set(&e, ERR_CRASHED, "sandbox %s ended while %s was sent to it: %s", id, c->function, text);
+			cJSON_AddBoolToObject(extra, "outcome_unknown", true);
+			(void)rpc_error(c->request, &e, extra);
+		}
+		free(c);
+	}
+}
+
+void calls_refuse(struct calls *q, const struct err *e)
+{
+	while (q->waiting.first) {
+		struct call *c = list_remove(&q->waiting, &q->waiting.first);
+
+		q->failed++;
+		(void)rpc_error(c->request, e, NULL);
+		free(c);
+	}
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The calls of one sandbox: a queue of those that wait, a list of those sent to the host and unanswered. Calls begin in the order
+ * in which they were added. A caller's timeout ends only the waiting; a host's death answers what was sent as `crashed` with
+ * outcome_unknown, and never sends it again; what was not sent waits for the next generation. Loop thread only; sends through a
+ * function, so that it is tested without a host. */
+#ifndef SANDBOXD_CALLS_H
+#define SANDBOXD_CALLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/control/rpc.h"
+
+struct call {
+	struct call *next;
+	struct rpc_request *request;  /* NULL: nobody waits any more */
+	uint64_t number;              /* epoch << 32 | n, once sent */
+	int64_t deadline_ms;
+	const char *function, *args;  /* of the request: valid while it waits */
+	size_t args_size;
+};
+
+struct call_list { struct call *first, **end; unsigned n; };
+
+struct calls {
+	struct call_list waiting, running;
+	uint64_t next_number;
+	unsigned max_waiting;
+	int64_t first_deadline_ms;    /* no call's deadline is earlier; INT64_MAX: none */
+	uint64_t done, failed;        /* counts for info */
+};
+
+void calls_init(struct calls *q, uint32_t epoch, unsigned max_waiting);
+/* Takes the request over, or refuses it with err (BUSY). */
+int calls_add(struct calls *q, struct rpc_request *r, int64_t now_ms, struct err *e);
+/* Sends what may be sent: send returns 0 (sent), 1 (no room now), -1 (broken). Nothing is sent beyond LIMIT_CALLS_IN_HOST. */
+void calls_send(struct calls *q, int (*send)(void *ctx, const struct call *c), void *ctx);
+/* A reply: the caller's request (NULL: its caller has left) in *ret; false: no such call is running. */
+bool calls_replied(struct calls *q, uint64_t number, struct rpc_request **ret);
+/* Answers those whose time has come; afterwards first_deadline_ms is exact. */
+void calls_time(struct calls *q, int64_t now_ms);
+/* The host has died: all that were sent are answered CRASHED with outcome_unknown; `text` says how it died. */
+void calls_crashed(struct calls *q, const char *id, const char *text);
+/* There will be no next generation: all that wait are answered with this error. */
+void calls_refuse(struct calls *q, const struct err *e);
+
+#endif

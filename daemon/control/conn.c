@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A connection's turn: take lines while there are some and it may, run them, send what was answered, then decide
+ * whether to read on, to wait, or to end. Whatever happens (bytes, an answer, the end of a write) only leads to the
+ * next turn, so the order of things is decided in one place. Answers only put the connection on the list of those
+ * that are due; the list is worked off in the prepare phase, right before the loop would wait. */
+#include "daemon/control/conn.h"
+
+#include <assert.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/control/rpc_peer.h"
+#include "proto/frame.h"
+#include "proto/limits.h"
+#include "proto/log.h"
+
+#define CONN_MAGIC     0x636f6e6eu
+#define SET_MAGIC      0x73657421u
+#define READ_BYTES     (64u << 10)  /* at most, per read */
+#define KEEP_BYTES     (64u << 10)  /* a larger buffer for replies isn't kept */
+#define LINGER_MS      2000
+
+struct conn {
+	uint32_t magic;
+	struct conn_set *set;
+	struct rpc_peer peer;
+	TAILQ_ENTRY(conn) link, due_link;
+	bool is_due;
+	bool is_eof;       /* the client sends no more */
+	bool is_refused;   /* it can't be understood any more: reply, then close */
+	bool is_draining;  /* the daemon ends */
+	bool is_lingering; /* all is said; what still comes in is thrown away */
+	bool is_closed;
+	bool is_reading;
+	bool is_waiting;   /* no whole line is there */
+	bool is_writing;
+	int n_handles;
+	uint64_t turn;     /* the turn that n_lines counts */
+	unsigned n_lines;
+	uint64_t last_read_ms;
+	struct frame frame;
+	struct buf writing; /* what uv_write has */
+	uv_pipe_t pipe;
+	uv_timer_t timer;
+	uv_write_t write;
+};
+
+static void conn_turn(struct conn *c);
+static void conn_close(struct conn *c);
+
+static struct conn *conn_of(void *data)
+{
+	struct conn *c = data;
+
+	assert(c && c->magic == CONN_MAGIC);
+	return c;
+}
+
+static struct conn_set *set_of(void *data)
+{
+	struct conn_set *s = data;
+
+	assert(s && s->magic == SET_MAGIC);
+	return s;
+}
+
+/* ---- turns ---- */
+
+static void due(struct conn *c)
+{
+	if (c->is_due || c->is_closed)
+		return;
+	c->is_due = true;
+	TAILQ_INSERT_TAIL(&c->set->due, c, due_link);
+}
+
+static void not_due(struct conn *c)
+{
+	if (!c->is_due)
+		return;
+	c->is_due = false;
+	TAILQ_REMOVE(&c->set->due, c, due_link);
+}
+
+static void on_answered(struct rpc_peer *p)
+{
+	due((struct conn *)((char *)p - offsetof(struct conn, peer)));
+}
+
+static void on_idle(uv_idle_t *idle)
+{
+	(void)set_of(idle->data); /* its being active is all: the loop doesn't wait */
+}
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+	struct conn_set *s = set_of(prepare->data);
+	struct conn *first;
+	unsigned n = 0;
+
+	s->turn++;
+	TAILQ_FOREACH(first, &s->due, due_link)
+		n++;
+	while (n-- > 0 && (first = TAILQ_FIRST(&s->due))) {
+		not_due(first);
+		conn_turn(first);
+	}
+	if (TAILQ_EMPTY(&s->due))
+		(void)uv_idle_stop(&s->idle);
+	else
+		(void)uv_idle_start(&s->idle, on_idle);
+}
+
+/* ---- writing ---- */
+
+static void on_written(uv_write_t *write, int status)
+{
+	struct conn *c = conn_of(write->data);
+
+	c->is_writing = false;
+	if (c->writing.room > KEEP_BYTES)
+		buf_fini(&c->writing);
+	buf_clear(&c->writing);
+	if (c->is_closed)
+		return;
+	if (status < 0)
+		conn_close(c);
+	else
+		conn_turn(c);
+}
+
+/* Gives the rest to libuv, which sends it as the client reads. */
+static int write_rest(struct conn *c, size_t sent)
+{
+	struct buf *out = &c->peer.out, swap = c->writing;
+	uv_buf_t rest;
+
+	c->writing = *out;
+	*out = swap;
+	out->ceiling = LIMIT_CONNECTION_OUT_BYTES;
+	rest = uv_buf_init(c->writing.data + sent, (unsigned)(c->writing.size - sent));
+	c->write.data = c;
+	if (uv_write(&c->write, (uv_stream_t *)&c->pipe, &rest, 1, on_written) < 0)
+		return -1;
+	c->is_writing = true;
+	return 0;
+}
+
+static int too_much_unread(const struct conn *c)
+{
+	log_warning("connection %llu of uid %lu is closed: more than %u bytes of replies are unread",
+		(unsigned long long)c->peer.number, (unsigned long)c->peer.user->uid, LIMIT_CONNECTION_OUT_BYTES);
+	return -1;
+}
+
+/* Sends what there is; -1: the connection must be closed. */
+static int flush(struct conn *c)
+{
+	struct buf *out = &c->peer.out;
+	uv_buf_t all;
+	int sent;
+
+	if (out->failed)
+		return too_much_unread(c);
+	if (c->is_writing) {
+		size_t unread = uv_stream_get_write_queue_size((uv_stream_t *)&c->pipe);
+
+		return out->size + unread > LIMIT_CONNECTION_OUT_BYTES ? too_much_unread(c) : 0;
+	}
+	if (out->size == 0)
+		return 0;
+	all = uv_buf_init(out->data, (unsigned)out->size);
+	sent = uv_try_write((uv_stream_t *)&c->pipe, &all, 1);
+	if (sent == UV_EAGAIN)
+		sent = 0;
+	if (sent < 0)
+		return -1;
+	if ((size_t)sent < out->size)
+		return write_rest(c, (size_t)sent);
+	if (out->room > KEEP_BYTES)
+		buf_fini(out);
+	buf_clear(out);
+	return 0;
+}
+
+/* ---- reading ---- */
+
+static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
+{
+	static char waste[4096]; /* what a lingering client sends is never looked at */
+	struct conn *c = conn_of(handle->data);
+	size_t room = sizeof(waste);
+	char *at = c->is_lingering ? waste : frame_room(&c->frame, &room);
+
+	(void)suggested;
+	*ret = at ? uv_buf_init(at, (unsigned)(room < READ_BYTES ? room : READ_BYTES)) : uv_buf_init(NULL, 0);
+}
+
+/* At the end of its input: has the client gone altogether, or does it still read? */
+static bool is_hung_up(const struct conn *c)
+{
+	struct pollfd p = { .fd = -1 };
+
+	return uv_fileno((const uv_handle_t *)&c->pipe, &p.fd) == 0 && poll(&p, 1, 0) == 1 && (p.revents & POLLHUP);
+}
+
+static void read_end(struct conn *c)
+{
+	if (c->is_lingering || is_hung_up(c)) {
+		conn_close(c);
+		return;
+	}
+	c->is_eof = true;
+	conn_turn(c);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *bytes)
+{
+	struct conn *c = conn_of(stream->data);
+
+	(void)bytes;
+	if (n == 0 || c->is_closed || (n > 0 && c->is_lingering))
+		return;
+	if (n == UV_EOF) {
+		read_end(c);
+		return;
+	}
+	if (n < 0) {
+		conn_close(c);
+		return;
+	}
+	frame_fed(&c->frame, (size_t)n);
+	c->last_read_ms = uv_now(stream->loop);
+	conn_turn(c);
+}
+
+static void set_reading(struct conn *c, bool on)
+{
+	if (on == c->is_reading)
+		return;
+	c->is_reading = on;
+	c->last_read_ms = uv_now(c->set->control->loop); /* time in which nothing was read isn't the client's silence */
+	if (on && uv_read_start((uv_stream_t *)&c->pipe, on_room, on_read) < 0)
+		conn_close(c);
+	else if (!on)
+		(void)uv_read_stop((uv_stream_t *)&c->pipe);
+}
+
+/* ---- refusals ---- */
+
+/* The reply is the last one: the stream can't be resumed. */
+static void refuse(struct conn *c, const struct err *e)
+{
+	c->is_refused = true;
+	rpc_refuse(&c->peer, e);
+}
+
+static void refuse_too_large(struct conn *c)
+{
+	struct err e;
+
+	err_set(&e, ERR_REQUEST_TOO_LARGE, "a line has more than %u bytes", LIMIT_REQUEST_BYTES);
+	refuse(c, &e);
+}
+
+static void refuse_silence(struct conn *c)
+{
+	struct err e;
+
+	err_set(&e, ERR_TIMEOUT, "half a line, then nothing for %llu ms",
+		(unsigned long long)c->set->idle_partial_line_ms);
+	refuse(c, &e);
+}
+
+static void refuse_unfinished(struct conn *c)
+{
+	struct err e;
+
+	err_set(&e, ERR_PARSE, "the input ends in the middle of a line: a request ends with a newline");
+	refuse(c, &e);
+}
+
+/* ---- the timer: half a line, then silence; or the end of lingering ---- */
+
+static void on_timer(uv_timer_t *timer)
+{
+	struct conn *c = conn_of(timer->data);
+	uint64_t silent = uv_now(timer->loop) - c->last_read_ms;
+
+	if (c->is_closed)
+		return;
+	if (c->is_lingering) {
+		conn_close(c);
+		return;
+	}
+	if (!c->is_reading || !c->is_waiting || !frame_has_partial(&c->frame))
+		return; /* started again with the next half line */
+	if (silent < c->set->idle_partial_line_ms) {
+		(void)uv_timer_start(timer, on_timer, c->set->idle_partial_line_ms - silent, 0);
+		return;
+	}
+	refuse_silence(c);
+	conn_turn(c);
+}
+
+/* The timer isn't stopped when a line is whole, nor started anew with each byte: it looks when it fires. */
+static void watch_silence(struct conn *c)
+{
+	if (c->is_reading && frame_has_partial(&c->frame) && !uv_is_active((uv_handle_t *)&c->timer))
+		(void)uv_timer_start(&c->timer, on_timer, c->set->idle_partial_line_ms, 0);
+}
+
+/* ---- the turn ---- */
+
+static void take_line(struct conn *c)
+{
+	char *line;
+	size_t size;
+
+	switch (frame_next(&c->frame, &line, &size)) {
+	case FRAME_LINE:
+		c->n_lines++;
+		if (size == 0)
+			return;
+		c->set->n_requests++;
+		rpc_line(c->set->control, &c->peer, line, size);
+		return;
+	case FRAME_MORE:
+		c->is_waiting = true;
+		return;
+	case FRAME_TOO_LARGE:
+		refuse_too_large(c);
+		return;
+	case FRAME_NO_MEMORY:
+		c->peer.out.failed = true; /* closes */
+		return;
+	}
+}
+
+static bool may_take(const struct conn *c)
+{
+	return !c->is_refused && !c->is_draining && !c->peer.out.failed && c->peer.in_flight < LIMIT_IN_FLIGHT;
+}
+
+static void take_lines(struct conn *c)
+{
+	if (c->turn != c->set->turn) {
+		c->turn = c->set->turn;
+		c->n_lines = 0;
+	}
+	c->is_waiting = false;
+	while (may_take(c) && !c->is_waiting && c->n_lines < LIMIT_REQUESTS_PER_TURN)
+		take_line(c);
+	if (c->is_waiting && c->is_eof && frame_has_partial(&c->frame) && may_take(c))
+		refuse_unfinished(c);
+}
+
+/* Closing a socket with unread input would reset it, and the client might lose the last reply. */
+static void linger(struct conn *c)
+{
+	int fd;
+
+	if (c->is_eof || uv_fileno((uv_handle_t *)&c->pipe, &fd) < 0 || shutdown(fd, SHUT_WR) == -1) {
+		conn_close(c);
+		return;
+	}
+	c->is_lingering = true;
+	(void)uv_timer_start(&c->timer, on_timer, c->set->linger_ms, 0);
+	set_reading(c, true);
+}
+
+static bool is_at_end(const struct conn *c)
+{
+	bool ends = c->is_refused || c->is_draining || (c->is_eof && c->is_waiting);
+
+	return ends && c->peer.in_flight == 0 && c->peer.out.size == 0 && !c->is_writing;
+}
+
+static void conn_turn(struct conn *c)
+{
+	if (c->is_closed || c->is_lingering)
+		return;
+	take_lines(c);
+	if (flush(c) == -1) {
+		conn_close(c);
+		return;
+	}
+	not_due(c); /* what was answered just now is sent already */
+	if (is_at_end(c)) {
+		if (c->is_refused)
+			linger(c);
+		else
+			conn_close(c);
+		return;
+	}
+	if (may_take(c) && !c->is_waiting)
+		due(c); /* the others first */
+	set_reading(c, may_take(c) && c->is_waiting && !c->is_eof);
+	if (!c->is_closed)
+		watch_silence(c);
+}
+
+/* ---- begin and end ---- */
+
+static void on_closed(uv_handle_t *handle)
+{
+	struct conn *c = conn_of(handle->data);
+	struct conn_set *s = c->set;
+
+	s->n_open_handles--;
+	if (--c->n_handles == 0) {
+		frame_fini(&c->frame);
+		buf_fini(&c->writing);
+		c->magic = 0;
+		free(c);
+	}
+	if (s->n_open_handles == 0)
+		s->handles_closed(s);
+}
+
+static void conn_close(struct conn *c)
+{
+	struct rpc_user *user = c->peer.user;
+
+	if (c->is_closed)
+		return;
+	not_due(c);
+	c->is_closed = true;
+	TAILQ_REMOVE(&c->set->all, c, link);
+	c->set->n--;
+	user->n_connections--;
+	rpc_peer_fini(&c->peer);
+	c->peer.user = NULL; /* from here on the listener may free it */
+	uv_close((uv_handle_t *)&c->pipe, on_closed);
+	uv_close((uv_handle_t *)&c->timer, on_closed);
+	c->set->conn_closed(c->set, user);
+}
+
+/* Both handles exist; the pipe has no descriptor yet. */
+static void conn_init(struct conn *c, struct conn_set *s, struct rpc_user *user)
+{
+	c->magic = CONN_MAGIC;
+	c->set = s;
+	rpc_peer_init(&c->peer, ++s->n_ever, user, on_answered);
+	frame_init(&c->frame, LIMIT_REQUEST_BYTES);
+	c->pipe.data = c->timer.data = c;
+	c->n_handles = 2;
+	s->n_open_handles += 2;
+	s->n++;
+	user->n_connections++;
+	TAILQ_INSERT_TAIL(&s->all, c, link);
+}
+
+int conn_open(struct conn_set *s, int fd_take, struct rpc_user *user, struct err *e)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+	int r;
+
+	if (!c) {
+		(void)close(fd_take);
+		return err_set(e, ERR_INTERNAL, "no memory for a connection");
+	}
+	(void)uv_pipe_init(s->control->loop, &c->pipe, 0); /* neither can fail */
+	(void)uv_timer_init(s->control->loop, &c->timer);
+	conn_init(c, s, user);
+	r = uv_pipe_open(&c->pipe, fd_take);
+	if (r < 0) {
+		(void)close(fd_take);
+		conn_close(c);
+		return err_set(e, ERR_IO, "cannot serve a connection: %s", uv_strerror(r));
+	}
+	conn_turn(c);
+	return 0;
+}
+
+/* ---- the set ---- */
+
+int conn_set_start(struct conn_set *s, struct control *control, struct err *e)
+{
+	int r;
+
+	s->magic = SET_MAGIC;
+	s->control = control;
+	s->idle_partial_line_ms = LIMIT_IDLE_PARTIAL_LINE_MS;
+	s->linger_ms = LINGER_MS;
+	TAILQ_INIT(&s->all);
+	TAILQ_INIT(&s->due);
+	(void)uv_prepare_init(control->loop, &s->prepare);
+	(void)uv_idle_init(control->loop, &s->idle);
+	s->prepare.data = s->idle.data = s;
+	s->n_open_handles += 2;
+	r = uv_prepare_start(&s->prepare, on_prepare);
+	return r < 0 ? err_set(e, ERR_INTERNAL, "cannot serve connections: %s", uv_strerror(r)) : 0;
+}
+
+void conn_set_drain(struct conn_set *s)
+{
+	struct conn *c;
+
+	TAILQ_FOREACH(c, &s->all, link) {
+		c->is_draining = true;
+		due(c);
+	}
+	(void)uv_idle_start(&s->idle, on_idle); /* called from anywhere: the turn comes at once */
+}
+
+void conn_set_close_all(struct conn_set *s)
+{
+	struct conn *c;
+
+	while ((c = TAILQ_FIRST(&s->all)))
+		conn_close(c);
+}
+
+static void on_set_closed(uv_handle_t *handle)
+{
+	struct conn_set *s = set_of(handle->data);
+
+	if (--s->n_open_handles == 0)
+		s->handles_closed(s);
+}
+
+void conn_set_close(struct conn_set *s)
+{
+	assert(s->n == 0);
+	uv_close((uv_handle_t *)&s->prepare, on_set_closed);
+	uv_close((uv_handle_t *)&s->idle, on_set_closed);
+}

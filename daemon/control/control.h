@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the rooms of the control process share: the loop and the parts that hang on it. Made and ended in main.c only;
+ * a part reaches another through these pointers, never through globals. */
+#ifndef SANDBOXD_CONTROL_H
+#define SANDBOXD_CONTROL_H
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "proto/spawner_wire.h"
+
+struct storage;      /* daemon/store/storage.h: the one storage thread */
+struct listener;     /* daemon/control/listener.h: socket, connections */
+struct spawner_link; /* daemon/control/spawner_link.h */
+struct registry;     /* daemon/control/registry.h: id -> sandbox */
+struct events;       /* daemon/observe/events.h */
+
+struct control {
+	uv_loop_t *loop;
+	struct control_begin begin; /* what the spawner said first */
+	struct storage *storage;
+	struct listener *listener;
+	struct spawner_link *spawner;
+	struct registry *registry;
+	struct events *events;
+	int64_t started_ms;         /* monotonic */
+	bool shutting_down;         /* requests but daemon.ping are answered shutting_down */
+	bool finishing;             /* all sandboxes are stopped; connections are being closed */
+};
+
+#endif

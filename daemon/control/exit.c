@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A host process has ended: its last words are read, its end is classified and told once, with the whole story; then the transaction at
+ * work, or the life, decides what follows. */
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "daemon/control/sandbox.h"
+#include "daemon/control/shutdown.h"
+#include "daemon/control/spawner_link.h"
+#include "daemon/observe/events.h"
+#include "proto/clock.h"
+#include "proto/log.h"
+
+static const char *signal_text(int number)
+{
+	const char *text = sigabbrev_np(number);
+
+	return text ? text : "?";
+}
+
+/* "signal SIGSEGV", "exit status 3", or what we did to it. */
+static void reason_of(struct last_exit *x, const struct host *h, const struct spawner_message *m, enum life_kill killed)
+{
+	if (m->name[0]) {
+		char step[LIMIT_ID_BYTES + 1];
+
+		text_clean(step, sizeof step, m->name, strnlen(m->name, sizeof m->name));
+		(void)snprintf(x->reason, sizeof x->reason, "set-up step '%.40s' failed", step);
+		text_clean(x->text, sizeof x->text, m->text, strnlen(m->text, sizeof m->text));
+	} else if (h && h->kill_text[0]) {
+		(void)snprintf(x->reason, sizeof x->reason, "killed");
+		(void)snprintf(x->text, sizeof x->text, "%s", h->kill_text);
+	} else if (h && h->killed) {
+		(void)snprintf(x->reason, sizeof x->reason, "%s", life_kill_text(killed));
+	} else if (WIFSIGNALED(m->status)) {
+		(void)snprintf(x->reason, sizeof x->reason, "signal SIG%s", signal_text(WTERMSIG(m->status)));
+	} else if (WEXITSTATUS(m->status) == 0) {
+		(void)snprintf(x->reason, sizeof x->reason, "%s", h && h->asked ? "stopped" : "ended by itself");
+	} else {
+		(void)snprintf(x->reason, sizeof x->reason, "exit status %d", WEXITSTATUS(m->status));
+	}
+}
+
+/* The death note in words; every field is the host's and may be anything. */
+static void death_text(struct last_exit *x, const struct host_death *d)
+{
+	char function[LIMIT_FUNCTION_BYTES + 1], object[LIMIT_ID_BYTES + 1], symbol[LIMIT_FUNCTION_BYTES + 1], text[96];
+	int n;
+
+	text_clean(function, sizeof function, d->function, strnlen(d->function, sizeof d->function));
+	text_clean(object, sizeof object, d->object, strnlen(d->object, sizeof d->object));
+	text_clean(symbol, sizeof symbol, d->symbol, strnlen(d->symbol, sizeof d->symbol));
+	text_clean(text, sizeof text, d->text, strnlen(d->text, sizeof d->text));
+	if (d->signal == 0) {
+		(void)snprintf(x->text, sizeof x->text, "%s", text);
+		return;
+	}
+	n = snprintf(x->text, sizeof x->text, "SIG%s at address 0x%llx", signal_text(d->signal), (unsigned long long)d->address);
+	if (n > 0 && function[0] && (size_t)n < sizeof x->text)
+		n += snprintf(x->text + n, sizeof x->text - (size_t)n, " in function %s", function);
+	if (n > 0 && object[0] && (size_t)n < sizeof x->text)
+		n += snprintf(x->text + n, sizeof x->text - (size_t)n, " (%s+0x%llx", object, (unsigned long long)d->pc_offset);
+	if (n > 0 && object[0] && (size_t)n < sizeof x->text)
+		n += symbol[0] ? snprintf(x->text + n, sizeof x->text - (size_t)n, ", %s+0x%llx)", symbol,
+					 (unsigned long long)d->symbol_offset) :
+				 snprintf(x->text + n, sizeof x->text - (size_t)n, ")");
+	if (n > 0 && text[0] && (size_t)n < sizeof x->text)
+		(void)snprintf(x->text + n, sizeof x->text - (size_t)n, ": %s", text);
+}
+
+static void exit_event(const struct sandbox *sb)
+{
+	const struct last_exit *x = &sb->last_exit;
+	struct json_out *o = events_begin(sb->control->events, "sandbox.exited", sb->spec.id, sb->spec.owner);
+
+	json_out_text(o, "class", life_exit_text(x->exit));
+	json_out_text(o, "reason", x->reason);
+	json_out_text(o, "text", x->text);
+	json_out_i64(o, "uptime_ms", x->uptime_ms);
+	json_out_u64(o, "version", x->version);
+	events_end(sb->control->events);
+}
+
+void exit_record(struct sandbox *sb, const struct spawner_message *m)
+{
+	struct host *h = sb->host;
+	struct last_exit *x = &sb->last_exit;
+
+	*x = (struct last_exit){ .happened = true, .at_ms = clock_wall_ms(), .uptime_ms = m->ended_ms - m->started_ms,
+		.wait_status = m->status, .version = sb->versions.current };
+	x->exit = life_exit_class(m->status, h && h->asked, h && h->killed);
+	if (h && h->kill_text[0])
+		x->exit = LIFE_EXIT_ERROR;
+	reason_of(x, h, m, sb->life.killed);
+	if (h && h->has_death)
+		death_text(x, &h->death);
+	sandbox_log_flush(sb->log, x->at_ms);
+	sandbox_log_last_words(sb->log, x->words, sizeof x->words);
+	if (!life_exit_is_clean(x->exit))
+		sandbox_log_say(sb->log, x->at_ms, "process %d ended after %lld ms: %s%s%s", h ? h->pid : m->pid, (long long)x->uptime_ms, x->reason,
+			x->text[0] ? ": " : "", x->text);
+	sandbox_keep_ring(sb);
+	exit_event(sb);
+	log_info("sandbox=%s pid=%d ended after %lld ms: %s%s%s", sb->spec.id, h ? h->pid : m->pid, (long long)x->uptime_ms, x->reason,
+		x->text[0] ? ": " : "", x->text);
+}
+
+void sandbox_exited(struct sandbox *sb, const struct spawner_message *m)
+{
+	struct spawner_message ack;
+	struct host *h = sb->host;
+	char text[sizeof sb->last_exit.reason + sizeof sb->last_exit.text + 4];
+	bool found;
+
+	spawner_message_init(&ack, SPAWNER_ACK_EXIT, sb->spec.id);
+	ack.generation = m->generation;
+	if (!h || h->link.generation != m->generation) {
+		spawner_send(sb->control->spawner, &ack, NULL, 0);
+		return;
+	}
+	h->exited = true;
+	found = h->found;
+	host_link_drain(&h->link);
+	exit_record(sb, m);
+	sb->host = NULL;
+	sb->calls_held = sb->calls_held && txn_active(&sb->txn); /* a save before a stop held them for this process only */
+	host_abandon(h);
+	spawner_send(sb->control->spawner, &ack, NULL, 0);
+	(void)snprintf(text, sizeof text, "%s%s%s", sb->last_exit.reason, sb->last_exit.text[0] ? ": " : "", sb->last_exit.text);
+	calls_crashed(&sb->calls, sb->spec.id, text);
+	if (sandbox_found_exited(sb, found, m->started_ms))
+		return;
+	if (txn_active(&sb->txn))
+		sandbox_txn_event(sb, TXN_EV_HOST_DIED, 0); /* tells the life when it is finished */
+	else
+		sandbox_fact(sb, LIFE_EXITED, sb->last_exit.exit);
+	shutdown_step(sb->control);
+}
+
+void last_exit_json(const struct sandbox *sb, struct json_out *o, const char *key)
+{
+	const struct last_exit *x = &sb->last_exit;
+
+	if (!x->happened) {
+		json_out_null(o, key);
+		return;
+	}
+	json_out_object(o, key);
+	json_out_text(o, "reason", x->reason);
+	json_out_text(o, "class", life_exit_text(x->exit));
+	if (WIFSIGNALED(x->wait_status))
+		json_out_i64(o, "signal", WTERMSIG(x->wait_status));
+	else
+		json_out_i64(o, "code", WEXITSTATUS(x->wait_status));
+	json_out_i64(o, "at", x->at_ms);
+	json_out_i64(o, "uptime_ms", x->uptime_ms);
+	json_out_u64(o, "version", x->version);
+	json_out_text(o, "text", x->text);
+	json_out_text(o, "words", x->words);
+	json_out_object_end(o);
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The table from methods to handlers, and those that only look. */
+#include "daemon/control/handlers.h"
+
+#include <cjson/cJSON.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/control/listener.h"
+#include "daemon/control/registry.h"
+#include "daemon/control/rights.h"
+#include "daemon/control/sandbox.h"
+#include "daemon/control/shutdown.h"
+#include "daemon/control/uploads.h"
+#include "daemon/observe/events.h"
+#include "proto/clock.h"
+
+#ifndef SANDBOXD_VERSION
+#define SANDBOXD_VERSION "unknown"
+#endif
+#define PROTOCOL_VERSION 1
+
+rpc_handler *const rpc_handlers[METHOD__N] = {
+	[METHOD_DAEMON_PING] = daemon_ping,
+	[METHOD_DAEMON_INFO] = daemon_info,
+	[METHOD_DAEMON_SHUTDOWN] = daemon_shutdown,
+	[METHOD_OBJECT_PUT] = uploads_put,
+	[METHOD_SANDBOX_CREATE] = sandbox_create,
+	[METHOD_SANDBOX_DESTROY] = sandbox_destroy,
+	[METHOD_SANDBOX_START] = sandbox_start_request,
+	[METHOD_SANDBOX_STOP] = sandbox_stop_request,
+	[METHOD_SANDBOX_RESTART] = sandbox_restart_request,
+	[METHOD_SANDBOX_LIST] = sandbox_list,
+	[METHOD_SANDBOX_INFO] = sandbox_info,
+	[METHOD_SANDBOX_CALL] = sandbox_call_request,
+	[METHOD_SANDBOX_RELOAD] = sandbox_reload_request,
+	[METHOD_SANDBOX_ROLLBACK] = sandbox_rollback_request,
+	[METHOD_VERSION_LIST] = version_list,
+	[METHOD_LOG_READ] = log_read,
+	[METHOD_EVENT_READ] = event_read,
+};
+
+struct sandbox *handler_sandbox(struct control *c, const struct rpc_request *r, struct err *e)
+{
+	const char *id = rpc_text(r, "id");
+	struct sandbox *sb = registry_get(c->registry, id);
+
+	if (sb && !sb->forgetting && rpc_may_see(r, sb->spec.owner))
+		return sb;
+	err_set(e, ERR_NOT_FOUND, "there is no sandbox %s", id);
+	return NULL;
+}
+
+const struct rpc_done *daemon_ping(struct control *c, struct rpc_request *r)
+{
+	static const char pong[] = "{\"pong\":true,\"version\":\"" SANDBOXD_VERSION "\"}";
+
+	(void)c;
+	return rpc_result_raw(r, pong, sizeof pong - 1);
+}
+
+const struct rpc_done *daemon_info(struct control *c, struct rpc_request *r)
+{
+	cJSON *result = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(result, "version", SANDBOXD_VERSION);
+	cJSON_AddNumberToObject(result, "protocol", PROTOCOL_VERSION);
+	cJSON_AddNumberToObject(result, "pid", c->begin.spawner_pid);
+	cJSON_AddNumberToObject(result, "control_pid", getpid());
+	cJSON_AddNumberToObject(result, "epoch", c->begin.epoch);
+	cJSON_AddNumberToObject(result, "uptime_ms", (double)(clock_monotonic_ms() - c->started_ms));
+	cJSON_AddBoolToObject(result, "rootless", !c->begin.is_root);
+	cJSON_AddNumberToObject(result, "sandboxes", (double)registry_count(c->registry));
+	cJSON_AddNumberToObject(result, "uid", rpc_uid(r));
+	cJSON_AddStringToObject(result, "right", rights_text(rights_of(&c->begin, rpc_uid(r))));
+	return rpc_result(r, result);
+}
+
+const struct rpc_done *daemon_shutdown(struct control *c, struct rpc_request *r)
+{
+	static const char stopping[] = "{\"stopping\":true}";
+
+	shutdown_begin(c, 1);
+	return rpc_result_raw(r, stopping, sizeof stopping - 1);
+}
+
+static const struct rpc_done *answer_buf(struct rpc_request *r, struct buf *b)
+{
+	const struct rpc_done *done;
+	struct err e = ERR_INIT;
+
+	if (b->failed) {
+		err_set(&e, ERR_INTERNAL, "no memory for the result");
+		done = rpc_error(r, &e, NULL);
+	} else {
+		done = rpc_result_raw(r, buf_text(b), b->size);
+	}
+	buf_fini(b);
+	return done;
+}
+
+const struct rpc_done *sandbox_list(struct control *c, struct rpc_request *r)
+{
+	const char *after = rpc_text(r, "after");
+	int64_t limit = rpc_integer(r, "limit", LIMIT_LIST_PAGE);
+	struct sandbox *sb = after ? registry_get(c->registry, after) : NULL;
+	struct buf b = BUF_INIT;
+	struct json_out o = json_out_to(&b);
+	const char *last = NULL;
+	int64_t n = 0;
+
+	sb = sb ? registry_next(sb) : after ? NULL : registry_first(c->registry);
+	json_out_object(&o, NULL);
+	json_out_array(&o, "sandboxes");
+	for (; sb && n < limit; sb = registry_next(sb)) {
+		if (sb->forgetting || !rpc_may_see(r, sb->spec.owner))
+			continue;
+		sandbox_row_json(sb, &o);
+		last = sb->spec.id;
+		n++;
+	}
+	while (sb && !rpc_may_see(r, sb->spec.owner))
+		sb = registry_next(sb);
+	json_out_array_end(&o);
+	json_out_text(&o, "next", sb ? last : NULL);
+	json_out_object_end(&o);
+	return answer_buf(r, &b);
+}
+
+const struct rpc_done *sandbox_info(struct control *c, struct rpc_request *r)
+{
+	struct err e = ERR_INIT;
+	struct sandbox *sb = handler_sandbox(c, r, &e);
+
+	return sb ? answer_info(r, sb) : rpc_error(r, &e, NULL);
+}
+
+const struct rpc_done *version_list(struct control *c, struct rpc_request *r)
+{
+	struct err e = ERR_INIT;
+	struct sandbox *sb = handler_sandbox(c, r, &e);
+	struct buf b = BUF_INIT;
+	struct json_out o = json_out_to(&b);
+	struct json_span name = { 0 };
+
+	if (!sb)
+		return rpc_error(r, &e, NULL);
+	if (sb->module)
+		name = json_get((struct json_span){ sb->module, strlen(sb->module) }, "name");
+	json_out_object(&o, NULL);
+	json_out_text(&o, "id", sb->spec.id);
+	if (name.at)
+		json_out_raw(&o, "module", name.at, name.size);
+	json_out_u64(&o, "current", sb->versions.current);
+	versions_json(&sb->versions, &o, "versions");
+	json_out_object_end(&o);
+	return answer_buf(r, &b);
+}
+
+const struct rpc_done *log_read(struct control *c, struct rpc_request *r)
+{
+	struct err e = ERR_INIT;
+	struct sandbox *sb = handler_sandbox(c, r, &e);
+	struct buf b = BUF_INIT;
+	struct json_out o = json_out_to(&b);
+
+	if (!sb)
+		return rpc_error(r, &e, NULL);
+	json_out_object(&o, NULL);
+	sandbox_log_json(sb->log, (unsigned)rpc_integer(r, "lines", 100), &o);
+	json_out_object_end(&o);
+	return answer_buf(r, &b);
+}
+
+const struct rpc_done *event_read(struct control *c, struct rpc_request *r)
+{
+	struct events_query q = { .since_seq = rpc_text(r, "since_seq"), .sandbox = rpc_text(r, "sandbox"),
+		.is_admin = rpc_is_admin(r), .uid = rpc_uid(r), .limit = (unsigned)rpc_integer(r, "limit", 100) };
+	struct err e = ERR_INIT;
+	struct buf b = BUF_INIT;
+
+	if (events_read(c->events, &q, &b, &e) < 0) {
+		buf_fini(&b);
+		return rpc_error(r, &e, NULL);
+	}
+	return answer_buf(r, &b);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The handlers that change sandboxes: each finds it, asks its life (or its reload), and leaves the answer to what follows. */
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/control/handlers.h"
+#include "daemon/control/registry.h"
+#include "daemon/control/sandbox.h"
+#include "daemon/control/spawner_link.h"
+#include "daemon/observe/events.h"
+#include "proto/clock.h"
+#include "proto/fd.h"
+
+/* ---- create: code -> held by the spawner -> first start; on any failure nothing is left ---- */
+
+static void create_failed(struct sandbox *sb, const struct err *e, const char *diagnostics)
+{
+	struct rpc_request *r = sb->request;
+
+	sb->request = NULL;
+	if (r && diagnostics) {
+		cJSON *extra = cJSON_CreateObject();
+
+		cJSON_AddStringToObject(extra, "output", diagnostics);
+		(void)rpc_error(r, e, extra);
+	} else if (r) {
+		sb->gone_request = r;
+		sb->gone_error = *e;
+	}
+	events_add(sb->control->events, "sandbox.create_failed", sb->spec.id, sb->spec.owner, "why", e->text);
+	sandbox_fact(sb, LIFE_BEGIN_FAILED, LIFE_EXIT_NORMAL);
+}
+
+static void create_held(void *ctx, const struct spawner_message *m, int *fds, size_t n_fds)
+{
+	struct sandbox *sb = ctx;
+	struct err e = ERR_INIT;
+	char text[sizeof m->text];
+
+	(void)fds;
+	(void)n_fds;
+	if (m->op != SPAWNER_OK) {
+		text_clean(text, sizeof text, m->text, strnlen(m->text, sizeof m->text));
+		err_set(&e, ERR_UNAVAILABLE, "the spawner can't hold another sandbox: %s", text);
+		if (!sb->forgetting)
+			create_failed(sb, &e, NULL);
+	} else if (!sb->forgetting && !sandbox_request(sb, LIFE_CREATE_START, false, sb->request)) {
+		err_set(&e, ERR_WRONG_STATE, "create of %s was overtaken by another request", sb->spec.id);
+		create_failed(sb, &e, NULL);
+	}
+	sandbox_release(sb);
+}
+
+static void create_hold(struct sandbox *sb)
+{
+	struct err e = ERR_INIT;
+	struct spawner_message m;
+	int fd = spec_memfd(sb, true, &e);
+
+	spawner_message_init(&m, SPAWNER_HOLD, sb->spec.id);
+	sandbox_hold(sb);
+	if (fd < 0 || spawner_request(sb->control->spawner, &m, &fd, 1, create_held, sb, &e) == 0) {
+		create_failed(sb, &e, NULL);
+		sandbox_release(sb);
+	}
+	fd_close(&fd);
+}
+
+static void create_code_done(struct code *k, const struct err *e)
+{
+	struct sandbox *sb = sandbox_of(k->ctx);
+
+	if (sb->forgetting) {
+		/* destroyed meanwhile: its request was answered then */
+	} else if (e) {
+		create_failed(sb, e, k->diagnostics);
+	} else {
+		sb->candidate = (struct version){ .bytes = k->object->size, .author = sb->spec.owner, .from_source = k->source != NULL };
+		(void)snprintf(sb->candidate.sha256, sizeof sb->candidate.sha256, "%s", k->sha256);
+		(void)snprintf(sb->candidate.source_name, sizeof sb->candidate.source_name, "%s", k->source_name);
+		sb->has_candidate = true;
+		sb->create_object = blob_ref(k->object);
+		sb->create_warnings = k->diagnostics;
+		k->diagnostics = NULL;
+		if (k->source)
+			sandbox_fact(sb, LIFE_COMPILE_END, LIFE_EXIT_NORMAL);
+		create_hold(sb);
+	}
+	sb->create_code = NULL;
+	code_fini(k);
+	free(k);
+	sandbox_release(sb);
+}
+
+const struct rpc_done *sandbox_create(struct control *c, struct rpc_request *r)
+{
+	struct err e = ERR_INIT;
+	struct sandbox *sb = registry_get(c->registry, rpc_text(r, "id"));
+	struct spec spec;
+	struct code *k;
+
+	if (sb) {
+		err_set(&e, ERR_ALREADY_EXISTS, "there is a sandbox %s already", rpc_text(r, "id"));
+		return rpc_error(r, &e, NULL);
+	}
+	if (registry_count(c->registry) >= c->begin.max_sandboxes) {
+		err_set(&e, ERR_LIMIT_EXCEEDED, "there are %zu sandboxes already, as many as this daemon may have",
+			registry_count(c->registry));
+		return rpc_error(r, &e, NULL);
+	}
+	if (spec_from_request(&spec, c, r, &e) < 0)
+		return rpc_error(r, &e, NULL);
+	k = calloc(1, sizeof *k);
+	sb = k ? sandbox_new(c, &spec, &e) : NULL;
+	if (!sb) {
+		if (!k)
+			spec_fini(&spec);
+		free(k);
+		err_set(&e, ERR_INTERNAL, "no memory for another sandbox");
+		return rpc_error(r, &e, NULL);
+	}
+	registry_add(c->registry, sb);
+	events_add(c->events, "sandbox.created", sb->spec.id, sb->spec.owner, NULL, NULL);
+	sb->request = r;
+	sb->create_code = k;
+	sandbox_hold(sb);
+	if (rpc_text(r, "source"))
+		sandbox_fact(sb, LIFE_COMPILE_BEGIN, LIFE_EXIT_NORMAL);
+	code_begin(k, c, r, create_code_done, sb);
+	return rpc_pending(r);
+}
+
+/* ---- the life's requests ---- */
+
+static const struct rpc_done *life_request(struct control *c, struct rpc_request *r, enum life_event_type type, bool keep)
+{
+	struct err e = ERR_INIT;
+	struct sandbox *sb = handler_sandbox(c, r, &e);
+
+	if (!sb)
+		return rpc_error(r, &e, NULL);
+	if (sb->create_code && type == LIFE_DESTROY)
+		code_cancel(sb->create_code);
+	if (sandbox_request(sb, type, keep, r))
+		return rpc_pending(r);
+	err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, life_state_text(sb->life.state));
+	return rpc_error(r, &e, NULL);
+}
+
+static bool wants_kept(const struct rpc_request *r)
+{
+	const char *state = rpc_text(r, "state");
+
+	return !state || strcmp(state, "keep") == 0;
+}
+
+const struct rpc_done *sandbox_destroy(struct control *c, struct rpc_request *r)
+{
+	return life_request(c, r, LIFE_DESTROY, false);
+}
+
+const struct rpc_done *sandbox_start_request(struct control *c, struct rpc_request *r)
+{
+	return life_request(c, r, LIFE_START, wants_kept(r));
+}
+
+const struct rpc_done *sandbox_stop_request(struct control *c, struct rpc_request *r)
+{
+	return life_request(c, r, LIFE_STOP, wants_kept(r));
+}
+
+const struct rpc_done *sandbox_restart_request(struct control *c, struct rpc_request *r)
+{
+	return life_request(c, r, LIFE_RESTART, wants_kept(r));
+}
+
+/* ---- calls and code ---- */
+
+const struct rpc_done *sandbox_call_request(struct control *c, struct rpc_request *r)
+{
+	struct err e = ERR_INIT;
+	struct sandbox *sb = handler_sandbox(c, r, &e);
+
+	if (!sb || sandbox_call(sb, r, &e) < 0)
+		return rpc_error(r, &e, NULL);
+	return rpc_pending(r);
+}
+
+const struct rpc_done *sandbox_reload_request(struct control *c, struct rpc_request *r)
+{
+	struct err e = ERR_INIT;
+	struct sandbox *sb = handler_sandbox(c, r, &e);
+
+	return sb ? sandbox_reload(sb, r) : rpc_error(r, &e, NULL);
+}
+
+const struct rpc_done *sandbox_rollback_request(struct control *c, struct rpc_request *r)
+{
+	struct err e = ERR_INIT;
+	struct sandbox *sb = handler_sandbox(c, r, &e);
+
+	return sb ? sandbox_rollback(sb, r) : rpc_error(r, &e, NULL);
+}

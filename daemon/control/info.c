@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A sandbox shown: a row of a list, and all that is known. Written straight as JSON text: no tree per sandbox. */
+#include <string.h>
+
+#include "daemon/control/sandbox.h"
+#include "proto/clock.h"
+
+static void out_member(struct json_out *o, const char *name, struct json_span object)
+{
+	struct json_span v = json_type(object) == '{' ? json_get(object, name) : (struct json_span){ 0 };
+
+	if (v.at)
+		json_out_raw(o, name, v.at, v.size);
+	else
+		json_out_null(o, name);
+}
+
+static struct json_span module_span(const struct sandbox *sb)
+{
+	return sb->module ? (struct json_span){ sb->module, strlen(sb->module) } : (struct json_span){ 0 };
+}
+
+static void identity_json(const struct sandbox *sb, struct json_out *o)
+{
+	json_out_text(o, "id", sb->spec.id);
+	json_out_text(o, "status", life_state_text(sb->life.state));
+	if (sb->life.reason != LIFE_REASON_NONE)
+		json_out_text(o, "status_reason",
+			sb->life.reason == LIFE_REASON_GAVE_UP ? "restart budget used up" : life_reason_text(sb->life.reason));
+	else
+		json_out_null(o, "status_reason");
+	json_out_u64(o, "owner", sb->spec.owner);
+}
+
+void sandbox_row_json(const struct sandbox *sb, struct json_out *o)
+{
+	struct json_span module = module_span(sb);
+	struct json_span name = json_type(module) == '{' ? json_get(module, "name") : (struct json_span){ 0 };
+
+	json_out_object(o, NULL);
+	identity_json(sb, o);
+	if (name.at)
+		json_out_raw(o, "module", name.at, name.size);
+	else
+		json_out_null(o, "module");
+	json_out_u64(o, "version", sb->versions.current);
+	if (sb->host)
+		json_out_i64(o, "pid", sb->host->pid);
+	else
+		json_out_null(o, "pid");
+	json_out_u64(o, "restart_count", sb->life.restarts);
+	json_out_i64(o, "created_at", sb->spec.created_at_ms);
+	json_out_object_end(o);
+}
+
+static void process_json(const struct sandbox *sb, struct json_out *o)
+{
+	if (sb->host) {
+		json_out_i64(o, "pid", sb->host->pid);
+		json_out_u64(o, "generation", sb->host->link.generation);
+		json_out_i64(o, "started_at", sb->host->started_at_ms);
+		json_out_text(o, "state_from", sb->state_from);
+	} else {
+		json_out_null(o, "pid");
+		json_out_null(o, "generation");
+		json_out_null(o, "started_at");
+		json_out_null(o, "state_from");
+	}
+	json_out_bool(o, "state_kept", sb->life.kept);
+}
+
+static void limits_json(const struct host_limits *l, struct json_out *o)
+{
+	json_out_object(o, "limits");
+	json_out_u64(o, "max_memory", l->max_memory_bytes ? l->max_memory_bytes : DEFAULT_MAX_MEMORY_BYTES);
+	json_out_u64(o, "max_file_size", l->max_file_size_bytes ? l->max_file_size_bytes : DEFAULT_MAX_FILE_SIZE_BYTES);
+	json_out_u64(o, "max_processes", l->max_processes ? l->max_processes : DEFAULT_MAX_PROCESSES);
+	json_out_u64(o, "max_open_files", l->max_open_files ? l->max_open_files : DEFAULT_MAX_OPEN_FILES);
+	json_out_object_end(o);
+}
+
+static void policy_json(const struct sandbox *sb, struct json_out *o)
+{
+	const struct life_policy *p = &sb->spec.policy;
+	int64_t now = clock_monotonic_ms();
+	struct budget_view b = budget_view(&sb->life.budget, &p->budget, now);
+
+	json_out_text(o, "restart", life_restart_text(p->restart));
+	json_out_u64(o, "start_timeout_ms", p->start_timeout_ms);
+	json_out_u64(o, "shutdown_ms", p->shutdown_ms);
+	json_out_text(o, "profile", sb->spec.profile);
+	json_out_bool(o, "strict", sb->spec.strict);
+	limits_json(&sb->spec.limits, o);
+	json_out_raw(o, "labels", sb->spec.labels, strlen(sb->spec.labels));
+	json_out_raw(o, "config", sb->spec.config, strlen(sb->spec.config));
+	json_out_u64(o, "restart_count", sb->life.restarts);
+	json_out_object(o, "budget");
+	json_out_u64(o, "used", b.used);
+	json_out_u64(o, "allowed", b.allowed);
+	json_out_u64(o, "period_ms", p->budget.period_ms);
+	json_out_i64(o, "resets_in_ms", b.resets_ms);
+	json_out_object_end(o);
+	if (sb->life.state == LIFE_BACKOFF) {
+		json_out_object(o, "backoff");
+		json_out_i64(o, "until_in_ms", sb->life.timer_at_ms > now ? sb->life.timer_at_ms - now : 0);
+		json_out_object_end(o);
+	} else {
+		json_out_null(o, "backoff");
+	}
+}
+
+static void calls_json(const struct calls *q, struct json_out *o)
+{
+	json_out_object(o, "queue");
+	json_out_u64(o, "waiting", q->waiting.n);
+	json_out_u64(o, "running", q->running.n);
+	json_out_u64(o, "max", q->max_waiting);
+	json_out_u64(o, "done", q->done);
+	json_out_u64(o, "failed", q->failed);
+	json_out_object_end(o);
+}
+
+void sandbox_info_json(const struct sandbox *sb, struct json_out *o)
+{
+	struct json_span module = module_span(sb);
+	struct json_span name = json_type(module) == '{' ? json_get(module, "name") : (struct json_span){ 0 };
+	const struct version *current = versions_current(&sb->versions);
+
+	json_out_object(o, NULL);
+	identity_json(sb, o);
+	if (name.at)
+		json_out_raw(o, "module", name.at, name.size);
+	else
+		json_out_null(o, "module");
+	json_out_u64(o, "version", sb->versions.current);
+	out_member(o, "state_version", module);
+	json_out_text(o, "sha256", current ? current->sha256 : NULL);
+	json_out_i64(o, "created_at", sb->spec.created_at_ms);
+	process_json(sb, o);
+	policy_json(sb, o);
+	last_exit_json(sb, o, "last_exit");
+	calls_json(&sb->calls, o);
+	versions_json(&sb->versions, o, "versions");
+	out_member(o, "functions", module);
+	out_member(o, "state", module);
+	if (sb->security)
+		json_out_raw(o, "security", sb->security, strlen(sb->security));
+	else
+		json_out_null(o, "security");
+	if (sb->create_warnings)
+		json_out_text(o, "output", sb->create_warnings);
+	json_out_object_end(o);
+}
+
+const struct rpc_done *answer_info(struct rpc_request *r, const struct sandbox *sb)
+{
+	struct buf b = BUF_INIT;
+	struct json_out o = json_out_to(&b);
+	const struct rpc_done *done;
+
+	sandbox_info_json(sb, &o);
+	done = rpc_result_raw(r, buf_text(&b), b.size);
+	buf_fini(&b);
+	return done;
+}

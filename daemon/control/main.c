@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The control process: started by the spawner with two descriptors and nothing else (proto/spawner_wire.h). No privilege, no child,
+ * one storage thread; whatever it knows, the spawner keeps too, so that its successor can go on. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "daemon/control/control.h"
+#include "daemon/control/listener.h"
+#include "daemon/control/registry.h"
+#include "daemon/control/sandbox.h"
+#include "daemon/control/shutdown.h"
+#include "daemon/control/spawner_link.h"
+#include "daemon/observe/events.h"
+#include "daemon/store/storage.h"
+#include "proto/clock.h"
+#include "proto/fd.h"
+#include "proto/log.h"
+
+/* An exit of something that isn't in the registry: refused at take-over. */
+static void stray_exited(struct control *c, const struct spawner_message *m)
+{
+	struct spawner_message s;
+
+	spawner_message_init(&s, SPAWNER_ACK_EXIT, m->sandbox);
+	s.generation = m->generation;
+	spawner_send(c->spawner, &s, NULL, 0);
+	spawner_message_init(&s, SPAWNER_FORGET, m->sandbox);
+	spawner_send(c->spawner, &s, NULL, 0);
+}
+
+static void notice(void *ctx, const struct spawner_message *message, int *fds, size_t n_fds)
+{
+	struct control *c = ctx;
+	struct spawner_message m = *message;
+	struct sandbox *sb;
+
+	m.sandbox[LIMIT_ID_BYTES] = '\0';
+	switch ((enum spawner_op)m.op) {
+	case SPAWNER_EXITED:
+		sb = registry_get(c->registry, m.sandbox);
+		if (sb)
+			sandbox_exited(sb, &m);
+		else
+			stray_exited(c, &m);
+		break;
+	case SPAWNER_STOP_ASKED:
+		shutdown_begin(c, m.value);
+		break;
+	case SPAWNER_LISTENER:
+		if (n_fds > 0 && c->listener)
+			listener_replace(c->listener, fd_take(&fds[0]));
+		break;
+	case SPAWNER_READY:
+	case SPAWNER_TABLE:
+	case SPAWNER_HOLD:
+	case SPAWNER_KEEP:
+	case SPAWNER_FORGET:
+	case SPAWNER_START:
+	case SPAWNER_SIGNAL:
+	case SPAWNER_ACK_EXIT:
+	case SPAWNER_JOB:
+	case SPAWNER_JOB_KILL:
+	case SPAWNER_FINISHED:
+	case SPAWNER_REQUEST__N:
+	case SPAWNER_OK:
+	case SPAWNER_ERROR:
+	case SPAWNER_ENTRY:
+	case SPAWNER_TABLE_END:
+	case SPAWNER_STARTED:
+	case SPAWNER_JOB_DONE:
+		break;
+	}
+}
+
+/* All hosts have said what they are doing: clients are let in. */
+static void serve(struct control *c)
+{
+	struct spawner_message m;
+	struct err e = ERR_INIT;
+
+	if (listener_start(c, CONTROL_FD_LISTEN, &c->listener, &e) < 0) {
+		log_error("%s", e.text);
+		_exit(1);
+	}
+	spawner_message_init(&m, SPAWNER_READY, NULL);
+	spawner_send(c->spawner, &m, NULL, 0);
+	events_add(c->events, "daemon.started", NULL, 0, NULL, NULL);
+	log_info("serving on %s", c->begin.socket_path);
+}
+
+static int control_start(struct control *c, struct err *e)
+{
+	c->started_ms = clock_monotonic_ms();
+	if (spawner_receive_begin(CONTROL_FD_SPAWNER, &c->begin, e) < 0)
+		return -1;
+	if (fd_set_nonblocking(CONTROL_FD_SPAWNER, true) < 0)
+		return err_sys(e, ERR_INTERNAL, "cannot use the spawner's socket");
+	c->registry = registry_new();
+	c->events = events_new(c->begin.incarnation);
+	if (!c->registry || !c->events)
+		return err_set(e, ERR_INTERNAL, "no memory");
+	if (storage_start(c->loop, c->begin.state_dir, &c->storage, e) < 0 ||
+		spawner_link_new(c->loop, CONTROL_FD_SPAWNER, notice, c, &c->spawner, e) < 0)
+		return -1;
+	return take_over(c, serve, e);
+}
+
+int main(void)
+{
+	static struct control control;
+	struct err e = ERR_INIT;
+	struct sigaction ignore = { .sa_handler = SIG_IGN };
+
+	log_init("sandboxd-control", LOG_LEVEL_INFO);
+	(void)sigaction(SIGPIPE, &ignore, NULL);
+	(void)prctl(PR_SET_DUMPABLE, 0);
+	control.loop = uv_default_loop();
+	if (!control.loop || control_start(&control, &e) < 0) {
+		log_error("cannot start: %s", e.text[0] ? e.text : "no loop");
+		return 1;
+	}
+	uv_run(control.loop, UV_RUN_DEFAULT);
+	events_free(control.events);
+	return 0;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * All sandboxes of this daemon by id, in the order of their creation. Owns none of them: a sandbox leaves when it is gone. */
+#ifndef SANDBOXD_REGISTRY_H
+#define SANDBOXD_REGISTRY_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+struct registry;
+struct sandbox;
+
+struct registry *registry_new(void);
+struct registry *registry_free(struct registry *r);                   /* must be empty; NULL ok */
+struct sandbox *registry_get(const struct registry *r, const char *id); /* NULL: unknown */
+void registry_add(struct registry *r, struct sandbox *sb);            /* its id must be free */
+void registry_remove(struct registry *r, struct sandbox *sb);
+size_t registry_count(const struct registry *r);
+struct sandbox *registry_first(const struct registry *r);
+struct sandbox *registry_next(const struct sandbox *sb);
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A reload or rollback as its client sees it: the request, the candidate that it brings, the answer that says what happened. */
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/control/sandbox.h"
+#include "daemon/observe/events.h"
+#include "proto/clock.h"
+
+static void answer_error(struct sandbox *sb, const struct err *e, cJSON *extra_take)
+{
+	struct rpc_request *r = sb->reload.request;
+
+	sb->reload.request = NULL;
+	if (r)
+		(void)rpc_error(r, e, extra_take);
+	else
+		cJSON_Delete(extra_take);
+	reload_fini(&sb->reload);
+}
+
+static void refuse(struct sandbox *sb, const struct err *e)
+{
+	cJSON *extra = cJSON_CreateObject();
+	struct err copy = *e;
+
+	err_prefix(&copy, "reload of %s", sb->spec.id);
+	if (sb->reload.code.diagnostics)
+		cJSON_AddStringToObject(extra, "output", sb->reload.code.diagnostics);
+	events_add(sb->control->events, "reload.refused", sb->spec.id, sb->spec.owner, "why", copy.text);
+	answer_error(sb, &copy, extra);
+}
+
+/* The identical object: nothing to do, and it says so. */
+static void answer_no_change(struct sandbox *sb)
+{
+	struct rpc_request *r = sb->reload.request;
+	cJSON *result = cJSON_CreateObject();
+
+	sb->reload.request = NULL;
+	cJSON_AddStringToObject(result, "outcome", "no_change");
+	cJSON_AddNumberToObject(result, "from", sb->versions.current);
+	cJSON_AddNumberToObject(result, "to", sb->versions.current);
+	cJSON_AddStringToObject(result, "sha256", sb->reload.code.sha256);
+	if (r)
+		(void)rpc_result(r, result);
+	else
+		cJSON_Delete(result);
+	reload_fini(&sb->reload);
+}
+
+static void set_timeouts(struct sandbox *sb)
+{
+	const struct rpc_request *r = sb->reload.request;
+
+	sb->txn_policy = txn_policy_default();
+	if (!r)
+		return;
+	sb->txn_policy.timeout_ms[TXN_QUIESCE] = (uint32_t)rpc_integer(r, "quiesce_timeout_ms", DEFAULT_QUIESCE_TIMEOUT_MS);
+	sb->txn_policy.timeout_ms[TXN_REHEARSE] = (uint32_t)rpc_integer(r, "rehearse_timeout_ms", DEFAULT_REHEARSE_TIMEOUT_MS);
+	sb->txn_policy.timeout_ms[TXN_LOAD] = sb->txn_policy.timeout_ms[TXN_REHEARSE];
+}
+
+static void candidate_set(struct sandbox *sb)
+{
+	const struct code *k = &sb->reload.code;
+	const struct version *known = versions_find_object(&sb->versions, k->sha256);
+
+	sb->candidate = known ? *known : (struct version){ .bytes = k->object->size, .author = rpc_uid(sb->reload.request),
+						 .from_source = k->source != NULL };
+	(void)snprintf(sb->candidate.sha256, sizeof sb->candidate.sha256, "%s", k->sha256);
+	if (!known)
+		(void)snprintf(sb->candidate.source_name, sizeof sb->candidate.source_name, "%s", k->source_name);
+	sb->has_candidate = true;
+	/* Going back to code that is older than what runs: it can't know newer fields, so nothing may be reset silently. */
+	sb->reload.backwards = known && known->number < sb->versions.current;
+}
+
+static void code_done(struct code *k, const struct err *e)
+{
+	struct sandbox *sb = sandbox_of(k->ctx);
+	struct err wrong = ERR_INIT;
+
+	sb->reload.has_code = true;
+	if (e) {
+		refuse(sb, e);
+	} else if (strcmp(k->sha256, versions_current(&sb->versions) ? versions_current(&sb->versions)->sha256 : "") == 0 &&
+		   sb->life.state == LIFE_RUNNING) {
+		answer_no_change(sb);
+	} else if (!sandbox_request(sb, LIFE_RELOAD_BEGIN, false, NULL)) {
+		err_set(&wrong, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, life_state_text(sb->life.state));
+		refuse(sb, &wrong);
+	} else {
+		struct json_out *o;
+
+		candidate_set(sb);
+		set_timeouts(sb);
+		sb->reload.from = sb->versions.current;
+		sb->reload.began_us = clock_monotonic_us();
+		o = events_begin(sb->control->events, "reload.begun", sb->spec.id, sb->spec.owner);
+		json_out_u64(o, "from", sb->versions.current);
+		json_out_text(o, "sha256", sb->candidate.sha256);
+		json_out_bool(o, "rollback", sb->reload.is_rollback);
+		events_end(sb->control->events);
+		sandbox_txn_begin(sb, TXN_RELOAD);
+	}
+	sandbox_release(sb);
+}
+
+/* May a reload begin at all? */
+static int reload_check(struct sandbox *sb, struct err *e)
+{
+	if (sb->reload.active)
+		return err_set(e, ERR_BUSY, "a reload of sandbox %s is at work already", sb->spec.id);
+	if (sb->life.state != LIFE_RUNNING || (sb->host && sb->host->found))
+		return err_set(e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, life_state_text(sb->life.state));
+	return 0;
+}
+
+const struct rpc_done *sandbox_reload(struct sandbox *sb, struct rpc_request *r)
+{
+	struct err e = ERR_INIT;
+
+	if (reload_check(sb, &e) < 0)
+		return rpc_error(r, &e, NULL);
+	sb->reload = (struct reload){ .active = true, .request = r };
+	sandbox_hold(sb);
+	code_begin(&sb->reload.code, sb->control, r, code_done, sb);
+	return rpc_pending(r);
+}
+
+const struct rpc_done *sandbox_rollback(struct sandbox *sb, struct rpc_request *r)
+{
+	uint32_t number = (uint32_t)rpc_integer(r, "version", sb->versions.previous);
+	const struct version *v = versions_find(&sb->versions, number);
+	struct err e = ERR_INIT;
+
+	if (reload_check(sb, &e) < 0)
+		return rpc_error(r, &e, NULL);
+	if (!v) {
+		if (number == 0)
+			err_set(&e, ERR_VERSION_NOT_FOUND, "sandbox %s has no earlier version", sb->spec.id);
+		else
+			err_set(&e, ERR_VERSION_NOT_FOUND, "sandbox %s has no version %u", sb->spec.id, number);
+		return rpc_error(r, &e, NULL);
+	}
+	sb->reload = (struct reload){ .active = true, .request = r, .is_rollback = true };
+	sandbox_hold(sb);
+	code_begin_stored(&sb->reload.code, sb->control, v->sha256, code_done, sb);
+	return rpc_pending(r);
+}
+
+/* ---- the answer ---- */
+
+static void add_raw(cJSON *to, const char *name, const char *json)
+{
+	if (json)
+		cJSON_AddItemToObject(to, name, cJSON_CreateRaw(json));
+	else
+		cJSON_AddNullToObject(to, name);
+}
+
+static cJSON *steps_json(const struct reload *rl)
+{
+	cJSON *steps = cJSON_CreateObject();
+
+	for (int i = TXN_PLACE; i < TXN_DONE; i++)
+		if (rl->took_us[i] > 0)
+			cJSON_AddNumberToObject(steps, txn_step_text((enum txn_step)i), (double)rl->took_us[i]);
+	return steps;
+}
+
+static cJSON *success_json(const struct sandbox *sb, const struct txn_actions *a)
+{
+	const struct reload *rl = &sb->reload;
+	cJSON *result = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(result, "outcome", "reloaded");
+	cJSON_AddNumberToObject(result, "from", rl->from);
+	cJSON_AddNumberToObject(result, "to", rl->to_hint);
+	cJSON_AddStringToObject(result, "rung", "in_place");
+	cJSON_AddStringToObject(result, "sha256", sb->candidate.sha256);
+	cJSON_AddItemToObject(result, "steps_us", steps_json(rl));
+	cJSON_AddNumberToObject(result, "pause_us", (double)rl->pause_us);
+	cJSON_AddNumberToObject(result, "held_us", (double)rl->held_us);
+	cJSON_AddNumberToObject(result, "total_us", (double)(clock_monotonic_us() - rl->began_us));
+	cJSON_AddNumberToObject(result, "state_bytes", (double)rl->state_bytes);
+	add_raw(result, "report", rl->report);
+	cJSON_AddNumberToObject(result, "calls_queued", rl->calls_queued);
+	cJSON_AddNumberToObject(result, "calls_running", rl->calls_running);
+	add_raw(result, "pinned", a->not_unloaded ? "\"the old code did not end its unmake in time\"" : rl->pinned);
+	if (a->host_gone)
+		cJSON_AddBoolToObject(result, "ended_after_commit", true);
+	if (rl->code.diagnostics)
+		cJSON_AddStringToObject(result, "output", rl->code.diagnostics);
+	return result;
+}
+
+/* What failed, in words: the step's own error, or what the transaction saw. */
+static void failure_text(const struct sandbox *sb, const struct txn_actions *a, struct err *e)
+{
+	const struct reload *rl = &sb->reload;
+	const char *step = txn_step_text(a->failed_step);
+
+	*e = (struct err)ERR_INIT;
+	if (a->failure == TXN_FAILURE_SAID && rl->error.code != ERR_OK) {
+		*e = rl->error;
+		if (e->code != ERR_BAD_MODULE && e->code != ERR_STATE_MISMATCH && e->code != ERR_BAD_IMAGE)
+			e->code = ERR_RELOAD_FAILED;
+	} else if (a->failure == TXN_FAILURE_TIMEOUT && a->failed_step == TXN_QUIESCE) {
+		err_set(e, ERR_RELOAD_FAILED, "a running call did not end within %u ms", sb->txn_policy.timeout_ms[TXN_QUIESCE]);
+	} else if (a->failure == TXN_FAILURE_TIMEOUT) {
+		err_set(e, ERR_RELOAD_FAILED, "it did not end within %u ms", sb->txn_policy.timeout_ms[a->failed_step]);
+	} else if (a->failure == TXN_FAILURE_HOST_DIED) {
+		err_set(e, ERR_RELOAD_FAILED, "the process ended: %s%s%s", sb->last_exit.reason, sb->last_exit.text[0] ? ": " : "",
+			sb->last_exit.text);
+	} else {
+		err_set(e, ERR_RELOAD_FAILED, "%s", txn_failure_text(a->failure));
+	}
+	if (a->outcome == TXN_STATE_LOST)
+		e->code = ERR_STATE_LOST;
+	err_prefix(e, "reload of %s from version %u: %s", sb->spec.id, rl->from, step);
+}
+
+static cJSON *failure_json(const struct sandbox *sb, const struct txn_actions *a)
+{
+	cJSON *extra = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(extra, "step", txn_step_text(a->failed_step));
+	cJSON_AddStringToObject(extra, "outcome", txn_outcome_text(a->outcome));
+	cJSON_AddBoolToObject(extra, "nothing_changed", a->outcome != TXN_STATE_LOST);
+	cJSON_AddNumberToObject(extra, "version", sb->versions.current);
+	if (a->outcome == TXN_RECOVERED)
+		cJSON_AddStringToObject(extra, "state_from", "sealed");
+	if (a->outcome == TXN_STATE_LOST)
+		cJSON_AddStringToObject(extra, "state_from", "fresh");
+	cJSON_AddItemToObject(extra, "steps_us", steps_json(&sb->reload));
+	return extra;
+}
+
+void reload_answer(struct sandbox *sb, const struct txn_actions *a)
+{
+	struct rpc_request *r = sb->reload.request;
+	struct json_out *o;
+
+	sb->has_candidate = false;
+	if (a->ok) {
+		o = events_begin(sb->control->events, "reload.committed", sb->spec.id, sb->spec.owner);
+		json_out_u64(o, "from", sb->reload.from);
+		json_out_u64(o, "to", sb->reload.to_hint);
+		json_out_i64(o, "pause_us", sb->reload.pause_us);
+		json_out_u64(o, "state_bytes", sb->reload.state_bytes);
+		json_out_u64(o, "calls_queued", sb->reload.calls_queued);
+		if (sb->reload.report)
+			json_out_raw(o, "report", sb->reload.report, strlen(sb->reload.report));
+		events_end(sb->control->events);
+		sb->reload.request = NULL;
+		if (r)
+			(void)rpc_result(r, success_json(sb, a));
+		reload_fini(&sb->reload);
+	} else {
+		struct err e;
+
+		failure_text(sb, a, &e);
+		o = events_begin(sb->control->events, "reload.failed", sb->spec.id, sb->spec.owner);
+		json_out_text(o, "step", txn_step_text(a->failed_step));
+		json_out_text(o, "outcome", txn_outcome_text(a->outcome));
+		json_out_text(o, "why", e.text);
+		events_end(sb->control->events);
+		answer_error(sb, &e, failure_json(sb, a));
+	}
+}

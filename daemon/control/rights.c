@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The levels and their lists. The lists come from the spawner and are short: they are searched from end to end. */
+#include "daemon/control/rights.h"
+
+#include <stddef.h>
+
+static bool is_listed(const uint32_t *list, size_t n, uid_t uid)
+{
+	for (size_t i = 0; i < n && i < CONFIG_MAX_USERS; i++)
+		if (list[i] == uid)
+			return true;
+	return false;
+}
+
+enum rights_level rights_of(const struct control_begin *begin, uid_t uid)
+{
+	if (uid == 0 || uid == begin->daemon_uid || is_listed(begin->administrators, begin->n_administrators, uid))
+		return RIGHTS_ADMIN;
+	if (begin->everyone_operates || is_listed(begin->operators, begin->n_operators, uid))
+		return RIGHTS_OPERATOR;
+	return RIGHTS_NONE;
+}
+
+bool rights_allow(enum rights_level level, enum method_right needed)
+{
+	switch (needed) {
+	case RIGHT_ANY:
+		return true;
+	case RIGHT_OPERATOR:
+		return level != RIGHTS_NONE;
+	case RIGHT_ADMIN:
+		return level == RIGHTS_ADMIN;
+	}
+	return false;
+}
+
+const char *rights_text(enum rights_level level)
+{
+	switch (level) {
+	case RIGHTS_NONE:
+		return "none";
+	case RIGHTS_OPERATOR:
+		return "operator";
+	case RIGHTS_ADMIN:
+		return "admin";
+	}
+	return "?";
+}
+
+const char *rights_needed_text(enum method_right needed)
+{
+	switch (needed) {
+	case RIGHT_ANY:
+		return "any";
+	case RIGHT_OPERATOR:
+		return "operator";
+	case RIGHT_ADMIN:
+		return "admin";
+	}
+	return "?";
+}

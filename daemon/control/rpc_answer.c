@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Answers: written into the peer's (or the batch's) buffer, dropped in one place when nobody will read them.
+ * The only file of the front that knows cJSON; its trees are written by our own printer, so that an integer within 2^53
+ * leaves as one (cJSON would write 1e+15). */
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <string.h>
+
+#include "daemon/control/rpc.h"
+#include "daemon/control/rpc_peer.h"
+#include "proto/json_out.h"
+#include "proto/limits.h"
+
+#define EXACT_MAX 9007199254740992.0 /* 2^53 */
+
+/* The proof handed out is an address; it has no content. */
+struct rpc_done {
+	char nothing;
+};
+
+static const struct rpc_done done;
+
+/* ---- trees ---- */
+
+static void write_tree(struct json_out *o, const char *key, const cJSON *v, int depth);
+
+static void write_members(struct json_out *o, const cJSON *container, int depth)
+{
+	for (const cJSON *v = container->child; v; v = v->next)
+		write_tree(o, cJSON_IsObject(container) ? v->string : NULL, v, depth);
+}
+
+static void write_number(struct json_out *o, const char *key, double v)
+{
+	if (v == floor(v) && fabs(v) <= EXACT_MAX)
+		json_out_i64(o, key, (int64_t)v);
+	else
+		json_out_f64(o, key, v);
+}
+
+static void write_tree(struct json_out *o, const char *key, const cJSON *v, int depth)
+{
+	if (depth > 2 * LIMIT_JSON_DEPTH) { /* no handler nests so deep: its bug must not become a stack overflow */
+		o->to->failed = true;
+		return;
+	}
+	if (cJSON_IsObject(v)) {
+		json_out_object(o, key);
+		write_members(o, v, depth + 1);
+		json_out_object_end(o);
+	} else if (cJSON_IsArray(v)) {
+		json_out_array(o, key);
+		write_members(o, v, depth + 1);
+		json_out_array_end(o);
+	} else if (cJSON_IsString(v)) {
+		json_out_text(o, key, v->valuestring);
+	} else if (cJSON_IsNumber(v)) {
+		write_number(o, key, v->valuedouble);
+	} else if (cJSON_IsBool(v)) {
+		json_out_bool(o, key, cJSON_IsTrue(v));
+	} else if (cJSON_IsRaw(v) && v->valuestring) {
+		json_out_raw(o, key, v->valuestring, strlen(v->valuestring));
+	} else {
+		json_out_null(o, key);
+	}
+}
+
+/* ---- replies ---- */
+
+static struct json_out reply_begin(struct buf *to, struct json_span id)
+{
+	buf_add_text(to, "{\"jsonrpc\":\"2.0\",\"id\":");
+	buf_add(to, id.at, id.size); /* byte for byte as it came */
+	return (struct json_out){ to, true };
+}
+
+void rpc_write_error(struct buf *to, struct json_span id, const struct err *e, const cJSON *extra)
+{
+	struct json_out o = reply_begin(to, id);
+	const char *hint = err_code_hint(e->code);
+
+	json_out_object(&o, "error");
+	json_out_i64(&o, "code", err_code_number(e->code));
+	json_out_text(&o, "message", e->text[0] ? e->text : err_code_text(e->code));
+	json_out_object(&o, "data");
+	json_out_text(&o, "code", err_code_text(e->code));
+	if (hint[0])
+		json_out_text(&o, "hint", hint);
+	if (e->name[0])
+		json_out_text(&o, "name", e->name);
+	if (e->offset >= 0)
+		json_out_i64(&o, "offset", e->offset);
+	if (e->nearest[0])
+		json_out_text(&o, "nearest", e->nearest);
+	if (extra)
+		write_members(&o, extra, 0);
+	json_out_object_end(&o);
+	json_out_object_end(&o);
+	json_out_object_end(&o);
+}
+
+struct buf *rpc_reply_begin(struct rpc_peer *p, struct rpc_batch *b)
+{
+	if (!b)
+		return &p->out;
+	if (b->replies.size > 0)
+		buf_add_char(&b->replies, ',');
+	return &b->replies;
+}
+
+void rpc_reply_end(struct rpc_peer *p, struct rpc_batch *b)
+{
+	if (b)
+		return;
+	buf_add_char(&p->out, '\n');
+	if (p->answered)
+		p->answered(p);
+}
+
+/* Where the answer goes; NULL: nobody waits for one. This is the place where replies to closed connections end. */
+static struct buf *answer_begin(struct rpc_request *r)
+{
+	rpc_request_check(r);
+	return r->peer && r->id.at ? rpc_reply_begin(r->peer, r->batch) : NULL;
+}
+
+static const struct rpc_done *answer_end(struct rpc_request *r, bool is_written)
+{
+	struct rpc_peer *p = r->peer;
+	struct rpc_batch *b = r->batch;
+
+	if (is_written)
+		rpc_reply_end(p, b);
+	rpc_request_free(r);
+	if (b)
+		rpc_batch_release(b);
+	if (p && p->answered) /* in_flight has fallen: reading may go on */
+		p->answered(p);
+	return &done;
+}
+
+const struct rpc_done *rpc_result(struct rpc_request *r, cJSON *result_take)
+{
+	struct buf *to;
+	struct err e;
+
+	if (!result_take) {
+		err_set(&e, ERR_INTERNAL, "%s: no memory for the result", r->method->name);
+		return rpc_error(r, &e, NULL);
+	}
+	to = answer_begin(r);
+	if (to) {
+		struct json_out o = reply_begin(to, r->id);
+
+		write_tree(&o, "result", result_take, 0);
+		json_out_object_end(&o);
+	}
+	cJSON_Delete(result_take);
+	return answer_end(r, to != NULL);
+}
+
+const struct rpc_done *rpc_result_raw(struct rpc_request *r, const char *json, size_t size)
+{
+	struct buf *to = answer_begin(r);
+
+	if (to) {
+		struct json_out o = reply_begin(to, r->id);
+
+		json_out_raw(&o, "result", json, size);
+		json_out_object_end(&o);
+	}
+	return answer_end(r, to != NULL);
+}
+
+const struct rpc_done *rpc_error(struct rpc_request *r, const struct err *e, cJSON *extra_take)
+{
+	struct buf *to = answer_begin(r);
+
+	if (to)
+		rpc_write_error(to, r->id, e, extra_take);
+	cJSON_Delete(extra_take);
+	return answer_end(r, to != NULL);
+}
+
+const struct rpc_done *rpc_pending(struct rpc_request *r)
+{
+	rpc_request_check(r);
+	return &done;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The front's own view of requests and of who sent them. A peer is a connection without its I/O: replies gather in `out`,
+ * and `answered` tells its owner. So the whole of rpc can be run without a loop.
+ *
+ * A request and its peer end independently: a peer that goes leaves its requests without one (rpc_peer_fini), and what
+ * they are answered later is dropped. Private to daemon/control/{rpc,rpc_answer,uploads,conn,listener}.c. */
+#ifndef SANDBOXD_RPC_PEER_H
+#define SANDBOXD_RPC_PEER_H
+
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "daemon/control/rights.h"
+#include "daemon/control/rpc.h"
+#include "daemon/control/rpc_params.h"
+#include "daemon/control/uploads.h"
+
+/* All connections of one uid share it. */
+struct rpc_user {
+	uid_t uid;
+	enum rights_level rights;
+	unsigned n_connections;
+	uint64_t upload_bytes; /* held in uploads of all its connections */
+	LIST_ENTRY(rpc_user) link;
+};
+
+struct rpc_peer {
+	uint64_t number;             /* of the connection; never used twice */
+	struct rpc_user *user;
+	LIST_HEAD(, rpc_request) requests; /* unanswered */
+	unsigned in_flight;          /* how many; each of a batch counts */
+	struct uploads uploads;
+	struct buf out;              /* whole lines */
+	/* out has grown, or in_flight has fallen. Called in the middle of handlers: it must only take a note. */
+	void (*answered)(struct rpc_peer *p);
+};
+
+/* The requests that came in one array; their replies leave in one. */
+struct rpc_batch {
+	unsigned n_open;             /* unanswered, and one while it is being read */
+	struct rpc_peer *peer;       /* NULL: gone */
+	struct buf replies;          /* with commas, without brackets */
+};
+
+struct rpc_request {
+	uint32_t magic;
+	struct rpc_peer *peer;       /* NULL: gone */
+	struct rpc_batch *batch;     /* NULL: came alone */
+	const struct method *method;
+	uint64_t connection;
+	uid_t uid;
+	enum rights_level rights;
+	struct json_span id;         /* at == NULL: a notification */
+	struct rpc_params params;
+	const char *texts[METHOD_MAX_PARAMS]; /* decoded, behind the line */
+	LIST_ENTRY(rpc_request) link;
+	char line[];                 /* its own copy of what came */
+};
+
+void rpc_peer_init(struct rpc_peer *p, uint64_t number, struct rpc_user *user, void (*answered)(struct rpc_peer *p));
+void rpc_peer_fini(struct rpc_peer *p);
+
+/* Runs what one line asks for, or refuses it; every reply but those of pending requests is in p->out afterwards. */
+void rpc_line(struct control *c, struct rpc_peer *p, const char *line, size_t size);
+/* An error that belongs to no request: a reply with the id null. */
+void rpc_refuse(struct rpc_peer *p, const struct err *e);
+
+/* ---- rpc_answer.c ---- */
+/* One error reply, without a newline; extra may be NULL. */
+void rpc_write_error(struct buf *to, struct json_span id, const struct err *e, const cJSON *extra);
+/* Puts a reply where those of this peer or batch go; NULL: dropped. rpc_reply_end ends it. */
+struct buf *rpc_reply_begin(struct rpc_peer *p, struct rpc_batch *b);
+void rpc_reply_end(struct rpc_peer *p, struct rpc_batch *b);
+
+/* ---- rpc.c ---- */
+void rpc_batch_release(struct rpc_batch *b); /* one of n_open is done; the last writes the reply and frees it */
+void rpc_request_free(struct rpc_request *r);
+void rpc_request_check(const struct rpc_request *r); /* asserts that it is one */
+
+#endif

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A sandbox is freed when three things have come together, in any order: it is gone (out of the registry, nothing wanted), its
+ * timers are closed, and every operation that holds its address (a job of the storage thread, a reply of the spawner) has called back. */
+#include "daemon/control/sandbox.h"
+
+#include <assert.h>
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/control/registry.h"
+#include "daemon/control/spawner_link.h"
+#include "daemon/observe/events.h"
+#include "proto/clock.h"
+#include "proto/fd.h"
+#include "proto/log.h"
+
+#define SANDBOX_MAGIC 0x5a4db0c5u
+
+static void call_timer_cb(uv_timer_t *timer)
+{
+	struct sandbox *sb = sandbox_of(timer->data);
+
+	calls_time(&sb->calls, clock_monotonic_ms());
+	if (sb->calls.first_deadline_ms != INT64_MAX)
+		sandbox_pump(sb);
+}
+
+struct sandbox *sandbox_of(void *data)
+{
+	struct sandbox *sb = data;
+
+	assert(sb && sb->magic == SANDBOX_MAGIC);
+	return sb;
+}
+
+struct sandbox *sandbox_new(struct control *c, struct spec *spec_take, struct err *e)
+{
+	struct sandbox *sb = calloc(1, sizeof *sb);
+
+	if (sb)
+		sb->log = sandbox_log_new(-1);
+	if (!sb || !sb->log) {
+		free(sb);
+		spec_fini(spec_take);
+		err_set(e, ERR_INTERNAL, "no memory for another sandbox");
+		return NULL;
+	}
+	sb->magic = SANDBOX_MAGIC;
+	sb->control = c;
+	sb->spec = *spec_take;
+	*spec_take = (struct spec){ 0 };
+	sb->state_fd = -1;
+	sb->ring_kept = -1;
+	life_init(&sb->life);
+	sb->txn_policy = txn_policy_default();
+	calls_init(&sb->calls, c->begin.epoch, sb->spec.max_queue);
+	uv_timer_init(c->loop, &sb->life_timer);
+	uv_timer_init(c->loop, &sb->txn_timer);
+	uv_timer_init(c->loop, &sb->call_timer);
+	sb->life_timer.data = sb->txn_timer.data = sb->call_timer.data = sb;
+	sb->open_handles = 3;
+	sb->call_timer.timer_cb = call_timer_cb;
+	return sb;
+}
+
+static void sandbox_free(struct sandbox *sb)
+{
+	calls_refuse(&sb->calls, &sb->gone_error);
+	reload_fini(&sb->reload);
+	spec_fini(&sb->spec);
+	fd_close(&sb->state_fd);
+	sandbox_log_free(sb->log);
+	blob_unref(sb->create_object);
+	free(sb->create_warnings);
+	free(sb->module);
+	free(sb->security);
+	sb->magic = 0;
+	free(sb);
+}
+
+static void sandbox_free_when_done(struct sandbox *sb)
+{
+	if (sb->gone && sb->pending == 0 && sb->open_handles == 0)
+		sandbox_free(sb);
+}
+
+void sandbox_hold(struct sandbox *sb)
+{
+	sb->pending++;
+}
+
+void sandbox_release(struct sandbox *sb)
+{
+	assert(sb->pending > 0);
+	sb->pending--;
+	sandbox_free_when_done(sb);
+}
+
+static void timer_closed_cb(uv_handle_t *handle)
+{
+	struct sandbox *sb = sandbox_of(handle->data);
+
+	sb->open_handles--;
+	sandbox_free_when_done(sb);
+}
+
+/* The end of all: nothing of it is left in the spawner, so whoever waited for that may know. */
+static void sandbox_gone_finish(struct sandbox *sb)
+{
+	struct rpc_request *r = sb->gone_request;
+
+	sb->gone_request = NULL;
+	registry_remove(sb->control->registry, sb);
+	events_add(sb->control->events, "sandbox.destroyed", sb->spec.id, sb->spec.owner, NULL, NULL);
+	if (r && sb->gone_ok) {
+		struct buf b = BUF_INIT;
+		struct json_out o = json_out_to(&b);
+
+		json_out_object(&o, NULL);
+		json_out_text(&o, "id", sb->spec.id);
+		json_out_bool(&o, "destroyed", true);
+		json_out_object_end(&o);
+		(void)rpc_result_raw(r, buf_text(&b), b.size);
+		buf_fini(&b);
+	} else if (r) {
+		cJSON *extra = NULL;
+
+		if (sb->failure_step[0] || sb->last_exit.words[0]) {
+			extra = cJSON_CreateObject();
+			if (sb->failure_step[0])
+				cJSON_AddStringToObject(extra, "stage", sb->failure_step);
+			if (sb->last_exit.words[0])
+				cJSON_AddStringToObject(extra, "output", sb->last_exit.words);
+		}
+		(void)rpc_error(r, &sb->gone_error, extra);
+	}
+	err_set(&sb->gone_error, ERR_NOT_FOUND, "sandbox %s has been destroyed", sb->spec.id);
+	calls_refuse(&sb->calls, &sb->gone_error);
+	uv_close((uv_handle_t *)&sb->life_timer, timer_closed_cb);
+	uv_close((uv_handle_t *)&sb->txn_timer, timer_closed_cb);
+	uv_close((uv_handle_t *)&sb->call_timer, timer_closed_cb);
+	sb->gone = true;
+	sandbox_free_when_done(sb);
+}
+
+static void forgotten(void *ctx, const struct spawner_message *m, int *fds, size_t n_fds)
+{
+	struct sandbox *sb = ctx;
+
+	(void)fds;
+	(void)n_fds;
+	/* ENOENT: the spawner never held it (HOLD was refused). */
+	if (m->op == SPAWNER_ERROR && m->status != ENOENT)
+		log_error("sandbox=%s the spawner can't forget it: %.*s", sb->spec.id, (int)sizeof m->text, m->text);
+	sandbox_gone_finish(sb);
+	sandbox_release(sb);
+}
+
+void sandbox_gone(struct sandbox *sb)
+{
+	struct spawner_message m;
+	struct err e = ERR_INIT;
+
+	if (sb->forgetting)
+		return;
+	sb->forgetting = true;
+	if (sb->host) {
+		host_abandon(sb->host);
+		sb->host = NULL;
+	}
+	fd_close(&sb->state_fd);
+	spawner_message_init(&m, SPAWNER_FORGET, sb->spec.id);
+	sandbox_hold(sb);
+	if (spawner_request(sb->control->spawner, &m, NULL, 0, forgotten, sb, &e) == 0) {
+		log_error("sandbox=%s %s", sb->spec.id, e.text);
+		sandbox_gone_finish(sb);
+		sandbox_release(sb);
+	}
+}
+
+void sandbox_path(const struct sandbox *sb, uint64_t serial, char to[LIMIT_PATH_BYTES + 1])
+{
+	/* The spawner checked that the longest such path fits. */
+	(void)snprintf(to, LIMIT_PATH_BYTES + 1, "%.150s/%s/%llu.so", sb->control->begin.objects_dir, sb->spec.id,
+		(unsigned long long)serial);
+}
+
+const struct version *sandbox_running_version(const struct sandbox *sb)
+{
+	return versions_current(&sb->versions);
+}

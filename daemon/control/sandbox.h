@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One sandbox as control sees it. The rooms that act on it, one file each:
+ *   sandbox.c   the object: birth, death, who may still call back
+ *   spec.c      what was asked for, and the sealed spec that the spawner keeps
+ *   life.c      (daemon/supervise) decides; sandbox_life.c carries the decisions out
+ *   start.c     places the object, asks for a process, speaks the first words to it
+ *   exit.c      a process has ended: what it was, who is told
+ *   talk.c      what a host says, and calls
+ *   transaction.c (daemon/reload) decides; sandbox_txn.c carries a reload or a save out
+ *   take_over.c a new control finds it in the spawner's table
+ *   info.c      shows it
+ * Loop thread only. */
+#ifndef SANDBOXD_SANDBOX_H
+#define SANDBOXD_SANDBOX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uthash.h>
+#include <uv.h>
+
+#include "daemon/control/calls.h"
+#include "daemon/control/code.h"
+#include "daemon/control/control.h"
+#include "daemon/control/host_link.h"
+#include "daemon/control/rpc.h"
+#include "daemon/observe/logs.h"
+#include "daemon/reload/transaction.h"
+#include "daemon/reload/versions.h"
+#include "daemon/supervise/life.h"
+
+#define PROFILE_BYTES 16
+
+struct spec {
+	char id[LIMIT_ID_BYTES + 1];
+	uid_t owner;
+	int64_t created_at_ms;           /* wall clock */
+	struct life_policy policy;
+	struct host_limits limits;       /* 0: default */
+	uint32_t max_queue;
+	char profile[PROFILE_BYTES];
+	bool strict;
+	char *config, *labels;           /* JSON objects, owned */
+};
+
+/* How the last process ended, as `info` shows it. */
+struct last_exit {
+	bool happened;
+	int64_t at_ms;                   /* wall clock */
+	int64_t uptime_ms;
+	enum life_exit exit;
+	int wait_status;
+	uint32_t version;
+	char reason[64];                 /* "signal SIGSEGV", "exit status 3", "start_timeout", ... */
+	char text[192];                  /* from the death note, or why we ended it */
+	char words[LIMIT_LAST_WORDS_BYTES]; /* last output */
+};
+
+/* A host process and control's link to it; outlives its sandbox's interest until its handles are closed. */
+struct host {
+	struct host_link link;           /* first: the link's owner is found by it */
+	struct sandbox *sandbox;         /* NULL: abandoned */
+	int32_t pid;
+	int64_t started_ms;              /* monotonic */
+	int64_t started_at_ms;           /* wall clock */
+	uint64_t serial;                 /* what it was told to load */
+	bool asked, killed;              /* HOST_STOP sent; KILL carried out for the life */
+	bool reported, ready;
+	bool found;                      /* taken over: no STATUS yet */
+	bool undoing;                    /* taken over in a reload: ABORT was sent */
+	char kill_text[96];              /* why control killed it outside the life's rules; "" */
+	struct host_death death;
+	bool has_death;
+	bool exited;                     /* EXITED is being handled */
+};
+
+/* One reload or rollback at work, from its request to its answer. */
+struct reload {
+	bool active;                     /* the request is taken: compiling, checking or in transaction */
+	struct rpc_request *request;
+	struct code code;
+	bool has_code;
+	bool is_rollback, backwards;
+	uint32_t from, to_hint;          /* to_hint: rollback's target */
+	unsigned calls_queued, calls_running; /* waiting and unanswered when the hold began; queued counts those that came later too */
+	int64_t began_us, step_us;       /* monotonic */
+	int64_t hold_us, idle_us;        /* new calls are held since; the host has nothing to do since */
+	int64_t held_us, pause_us;       /* how long: what callers may see beyond the calls before theirs, and what the reload itself took */
+	int64_t took_us[TXN_STEP__N];
+	uint64_t state_bytes;
+	char *report, *module, *pinned;  /* JSON from the host, owned */
+	struct err error;                /* what the failing step said */
+};
+
+struct sandbox {
+	unsigned magic;
+	unsigned pending;                /* operations that will call back with this pointer */
+	struct control *control;
+	struct spec spec;
+	struct life life;
+	struct versions versions;
+	struct version candidate;        /* of the first start, or of the reload at work */
+	bool has_candidate;
+	uint64_t candidate_serial;
+	uint64_t serial, last_serial;    /* of the object running; the highest ever used */
+	struct host *host;               /* NULL: no process */
+	struct calls calls;
+	bool calls_held;
+	struct txn txn;
+	struct txn_policy txn_policy;
+	struct txn_event txn_events[8];  /* facts found while actions are carried out */
+	unsigned n_txn_events;
+	bool txn_stepping, txn_recovered;
+	struct reload reload;
+	int state_fd;                    /* the state being made or kept; -1 */
+	uint64_t state_bytes;
+	char state_from[32];             /* what the running process began with: "fresh", "stop", "reload" */
+	struct rpc_request *request;     /* of the life's pending request */
+	struct code *create_code;        /* while a create compiles and checks */
+	struct blob *create_object;      /* until it is durable */
+	char *create_warnings;
+	bool put_pending, put_failed;
+	struct err failure;              /* why the start at work failed */
+	char failure_step[32];
+	char *module, *security;         /* JSON from READY and REPORT, owned; NULL: not known */
+	struct last_exit last_exit;
+	struct sandbox_log *log;
+	int ring_kept;                   /* the ring that the spawner holds; -1 */
+	uv_timer_t life_timer, txn_timer, call_timer;
+	unsigned open_handles;
+	bool gone;                       /* out of the registry */
+	bool forgetting;
+	struct rpc_request *gone_request; /* answered when nothing is left */
+	struct err gone_error;
+	bool gone_ok;
+	UT_hash_handle hh;
+};
+
+/* ---- sandbox.c ---- */
+struct sandbox *sandbox_new(struct control *c, struct spec *spec_take, struct err *e);  /* in no registry yet; state initializing */
+void sandbox_hold(struct sandbox *sb);      /* one more callback will come */
+void sandbox_release(struct sandbox *sb);   /* it has come; frees a sandbox that is gone when it was the last */
+void sandbox_gone(struct sandbox *sb);      /* LIFE_DO_GONE: FORGET, leave the registry, free when all is closed */
+struct sandbox *sandbox_of(void *data);     /* a handle's data, checked */
+void sandbox_path(const struct sandbox *sb, uint64_t serial, char to[LIMIT_PATH_BYTES + 1]); /* objects_dir/id/serial.so */
+const struct version *sandbox_running_version(const struct sandbox *sb); /* NULL before the first start */
+
+/* ---- spec.c ---- */
+int spec_from_request(struct spec *s, const struct control *c, const struct rpc_request *r, struct err *e);
+void spec_fini(struct spec *s);
+/* The sealed memfd that holds everything a new control must know; -1 with err. with_candidate: a commit may follow. */
+int spec_memfd(const struct sandbox *sb, bool with_candidate, struct err *e);
+int spec_load(struct sandbox *sb, const char *json, size_t size, struct err *e);        /* into a sandbox_new'ed one */
+void sandbox_keep_spec(struct sandbox *sb); /* gives the spawner the present one; errors are logged */
+
+/* ---- sandbox_life.c ---- */
+/* A fact; `exit` only with EXITED and RELOAD_DIED_SEALED. */
+void sandbox_fact(struct sandbox *sb, enum life_event_type type, enum life_exit exit);
+/* A request; true: taken (r is answered now or later), false: refused, r is the caller's to answer. */
+bool sandbox_request(struct sandbox *sb, enum life_event_type type, bool keep_state, struct rpc_request *r);
+void sandbox_apply(struct sandbox *sb, const struct life_actions *a);
+int64_t sandbox_budget_used(const struct sandbox *sb);
+
+/* ---- start.c ---- */
+void sandbox_start(struct sandbox *sb, enum life_from from);
+void sandbox_started_host(struct sandbox *sb, struct host *h); /* said BEGIN and START */
+void sandbox_put_object(struct sandbox *sb);
+/* Places an object (NULL: the stored one of this hash) under a serial in a storage job; put: durable first. */
+void sandbox_place(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, bool put,
+	void (*placed)(struct sandbox *sb, uint64_t serial, const struct err *e));
+struct host *host_new(struct sandbox *sb, uint64_t generation, int channel_fd, int stdout_fd, int stderr_fd, struct err *e);
+void host_abandon(struct host *h);          /* closes its link; frees itself */
+
+/* ---- talk.c ---- */
+extern const struct host_link_owner sandbox_host_owner;
+void sandbox_ready(struct sandbox *sb);     /* host and object store are both ready */
+void sandbox_pump(struct sandbox *sb);      /* sends the calls that may be sent */
+int sandbox_call(struct sandbox *sb, struct rpc_request *r, struct err *e);
+void sandbox_keep_ring(struct sandbox *sb); /* the log's ring, once there is one */
+void sandbox_kill_host(struct sandbox *sb, const char *why); /* a violation: its end is a crash */
+void error_from_host(struct err *e, char step[32], const struct host_message *head, const char *body, enum err_code otherwise);
+
+/* ---- exit.c ---- */
+void sandbox_exited(struct sandbox *sb, const struct spawner_message *m);
+void exit_record(struct sandbox *sb, const struct spawner_message *m); /* fills last_exit and tells it; the life isn't told */
+void last_exit_json(const struct sandbox *sb, struct json_out *o, const char *key);
+
+/* ---- sandbox_txn.c ---- */
+void sandbox_txn_begin(struct sandbox *sb, enum txn_mode mode);
+void sandbox_txn_event(struct sandbox *sb, enum txn_event_type type, uint64_t bytes);
+void sandbox_drop_state(struct sandbox *sb);
+void reload_fini(struct reload *rl);
+
+/* ---- reload_request.c ---- */
+const struct rpc_done *sandbox_reload(struct sandbox *sb, struct rpc_request *r);
+const struct rpc_done *sandbox_rollback(struct sandbox *sb, struct rpc_request *r);
+void reload_answer(struct sandbox *sb, const struct txn_actions *a);
+
+/* ---- take_over.c ---- */
+/* Reads the spawner's table, before the loop runs. `ready` is called once, from the loop, when every host that was found has said what it
+ * is doing, or was given the time to. */
+int take_over(struct control *c, void (*ready)(struct control *c), struct err *e);
+void sandbox_found(struct sandbox *sb, const struct host_message *status); /* STATUS of a host taken over */
+/* It ended before it said anything: true when that was told to the life as what was found. */
+bool sandbox_found_exited(struct sandbox *sb, bool found, int64_t started_ms);
+bool sandbox_found_aborted(struct sandbox *sb);   /* ABORTED: true when it ends what a take-over undid */
+
+/* ---- info.c ---- */
+void sandbox_info_json(const struct sandbox *sb, struct json_out *o);
+void sandbox_row_json(const struct sandbox *sb, struct json_out *o);
+const struct rpc_done *answer_info(struct rpc_request *r, const struct sandbox *sb);
+
+#endif

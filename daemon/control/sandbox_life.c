@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Carries out what daemon/supervise/life.c decides: one small function per action, in the order of the bits. */
+#include <cjson/cJSON.h>
+#include <string.h>
+
+#include "daemon/control/sandbox.h"
+#include "daemon/control/spawner_link.h"
+#include "daemon/observe/events.h"
+#include "proto/clock.h"
+#include "proto/fd.h"
+#include "proto/log.h"
+
+static void life_timer_cb(uv_timer_t *timer)
+{
+	sandbox_fact(sandbox_of(timer->data), LIFE_TIMER, LIFE_EXIT_NORMAL);
+}
+
+/* ---- answers ---- */
+
+/* The error that tells why a start, stop or restart did not end as asked. */
+static void life_error(const struct sandbox *sb, const struct life_actions *a, struct err *e)
+{
+	const char *id = sb->spec.id, *what = life_request_text(a->request);
+
+	*e = (struct err)ERR_INIT;
+	switch (a->reason) {
+	case LIFE_REASON_BEGIN_FAILED:
+	case LIFE_REASON_HOST_FAILED:
+		*e = sb->failure;
+		if (e->code == ERR_OK)
+			err_set(e, ERR_START_FAILED, "no reason was given");
+		if (e->code == ERR_MODULE_ERROR || e->code == ERR_INTERNAL || e->code == ERR_LIMIT_EXCEEDED)
+			e->code = ERR_START_FAILED;
+		err_prefix(e, "cannot %s sandbox %s%s%s", what, id, sb->failure_step[0] ? ": " : "", sb->failure_step);
+		break;
+	case LIFE_REASON_EXITED_EARLY:
+		err_set(e, ERR_START_FAILED, "cannot %s sandbox %s: it ended before it was ready: %s%s%s", what, id, sb->last_exit.reason,
+			sb->last_exit.text[0] ? ": " : "", sb->last_exit.text);
+		break;
+	case LIFE_REASON_START_TIMEOUT:
+		err_set(e, ERR_START_TIMEOUT, "cannot %s sandbox %s: it was not ready within %u ms and was killed", what, id,
+			sb->spec.policy.start_timeout_ms);
+		break;
+	case LIFE_REASON_CANCELLED:
+		err_set(e, ERR_WRONG_STATE, "%s of sandbox %s: a later request took its place", what, id);
+		break;
+	case LIFE_REASON_SAVE_FAILED:
+		*e = sb->failure;
+		e->code = ERR_RELOAD_FAILED;
+		err_prefix(e, "sandbox %s was not restarted, since its state could not be saved", id);
+		break;
+	case LIFE_REASON_NONE:
+	case LIFE_REASON_CRASHED:
+	case LIFE_REASON_GAVE_UP:
+	case LIFE_REASON__N:
+		err_set(e, ERR_START_FAILED, "cannot %s sandbox %s: %s", what, id, life_reason_text(a->reason));
+		break;
+	}
+}
+
+static void life_answer(struct sandbox *sb, const struct life_actions *a)
+{
+	struct rpc_request *r = sb->request;
+	struct err e;
+	cJSON *extra;
+
+	sb->request = NULL;
+	if (!r)
+		return;
+	if (a->request == LIFE_REQUEST_DESTROY || (a->request == LIFE_REQUEST_CREATE && !a->ok)) {
+		/* Answered when nothing is left of it (sandbox_gone). */
+		sb->gone_request = r;
+		sb->gone_ok = a->ok;
+		if (!a->ok)
+			life_error(sb, a, &sb->gone_error);
+		return;
+	}
+	if (a->ok) {
+		(void)answer_info(r, sb);
+		return;
+	}
+	life_error(sb, a, &e);
+	extra = cJSON_CreateObject();
+	if (sb->failure_step[0])
+		cJSON_AddStringToObject(extra, "stage", sb->failure_step);
+	if (sb->last_exit.words[0])
+		cJSON_AddStringToObject(extra, "output", sb->last_exit.words);
+	cJSON_AddStringToObject(extra, "status", life_state_text(sb->life.state));
+	(void)rpc_error(r, &e, extra);
+}
+
+static void answer_cancelled(struct sandbox *sb, struct rpc_request *r, enum life_request request)
+{
+	struct life_actions a = { .request = request, .reason = LIFE_REASON_CANCELLED };
+	struct err e;
+
+	life_error(sb, &a, &e);
+	(void)rpc_error(r, &e, NULL);
+}
+
+/* ---- actions ---- */
+
+static void host_signal(struct sandbox *sb, enum spawner_signal kind)
+{
+	struct spawner_message m;
+
+	if (!sb->host)
+		return;
+	spawner_message_init(&m, SPAWNER_SIGNAL, sb->spec.id);
+	m.kind = (uint16_t)kind;
+	m.generation = sb->host->link.generation;
+	spawner_send(sb->control->spawner, &m, NULL, 0);
+}
+
+static void do_ask_stop(struct sandbox *sb)
+{
+	if (!sb->host)
+		return;
+	sb->host->asked = true;
+	(void)host_link_send(&sb->host->link, HOST_STOP, 0, 0, NULL, 0, -1);
+	host_signal(sb, SPAWNER_SIGNAL_ATTENTION);
+}
+
+static void do_kill(struct sandbox *sb, enum life_kill why)
+{
+	if (sb->host)
+		sb->host->killed = true;
+	events_add(sb->control->events, "sandbox.killed", sb->spec.id, sb->spec.owner, "why", life_kill_text(why));
+	host_signal(sb, SPAWNER_SIGNAL_KILL);
+}
+
+static void do_notes(struct sandbox *sb, const struct life_actions *a)
+{
+	struct events *ev = sb->control->events;
+	struct json_out *o;
+
+	if (a->set & LIFE_DO_NOTE_STARTED) {
+		o = events_begin(ev, "sandbox.running", sb->spec.id, sb->spec.owner);
+		json_out_u64(o, "generation", sb->host ? sb->host->link.generation : 0);
+		json_out_i64(o, "pid", sb->host ? sb->host->pid : 0);
+		json_out_u64(o, "version", sb->versions.current);
+		json_out_text(o, "state_from", sb->state_from);
+		events_end(ev);
+	}
+	if (a->set & LIFE_DO_NOTE_CRASHED)
+		events_add(ev, "sandbox.crashed", sb->spec.id, sb->spec.owner, "reason", life_reason_text(a->reason));
+	if (a->set & LIFE_DO_NOTE_RESTART) {
+		o = events_begin(ev, "sandbox.restarting", sb->spec.id, sb->spec.owner);
+		json_out_u64(o, "delay_ms", a->delay_ms);
+		json_out_u64(o, "restarts", sb->life.restarts);
+		events_end(ev);
+	}
+	if (a->set & LIFE_DO_NOTE_GAVE_UP) {
+		events_add(ev, "sandbox.gave_up", sb->spec.id, sb->spec.owner, "reason", life_reason_text(sb->life.gave_up_reason));
+		log_warning("sandbox=%s gave up: %u restarts within %u ms are not enough", sb->spec.id, sb->spec.policy.budget.intensity,
+			sb->spec.policy.budget.period_ms);
+	}
+}
+
+/* Calls that wait can't be served any more when no process is coming. */
+static void refuse_calls(struct sandbox *sb)
+{
+	struct err e = ERR_INIT;
+
+	if (life_takes_calls(&sb->life) || !sb->calls.waiting.first)
+		return;
+	err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, life_state_text(sb->life.state));
+	calls_refuse(&sb->calls, &e);
+}
+
+void sandbox_apply(struct sandbox *sb, const struct life_actions *a)
+{
+	if (a->set & LIFE_DO_CLEAR_TIMER)
+		uv_timer_stop(&sb->life_timer);
+	if (a->set & LIFE_DO_DROP_STATE)
+		sandbox_drop_state(sb);
+	if (a->set & LIFE_DO_CANCEL_TXN)
+		sandbox_txn_event(sb, TXN_EV_CANCEL, 0);
+	if (a->set & LIFE_DO_ASK_SAVE)
+		sandbox_txn_begin(sb, TXN_SAVE_ONLY);
+	if (a->set & LIFE_DO_ASK_STOP)
+		do_ask_stop(sb);
+	if (a->set & LIFE_DO_KILL)
+		do_kill(sb, a->kill_why);
+	if (a->set & LIFE_DO_BEGIN_START)
+		sandbox_start(sb, a->from);
+	if (a->set & LIFE_DO_SET_TIMER)
+		uv_timer_start(&sb->life_timer, life_timer_cb, a->timer_ms, 0);
+	do_notes(sb, a);
+	if (a->set & (LIFE_DO_NOTE_STARTED | LIFE_DO_NOTE_CRASHED | LIFE_DO_NOTE_RESTART | LIFE_DO_NOTE_GAVE_UP | LIFE_DO_ANSWER |
+			     LIFE_DO_BEGIN_START | LIFE_DO_DROP_STATE) &&
+		!(a->set & LIFE_DO_GONE))
+		sandbox_keep_spec(sb);
+	if (a->set & LIFE_DO_ANSWER)
+		life_answer(sb, a);
+	if (a->set & LIFE_DO_GONE)
+		sandbox_gone(sb);
+	refuse_calls(sb);
+	sandbox_pump(sb);
+}
+
+static struct life_event event_of(enum life_event_type type)
+{
+	return (struct life_event){ .type = type, .now_ms = clock_monotonic_ms() };
+}
+
+static void state_event(struct sandbox *sb, enum life_state before)
+{
+	if (sb->life.state != before)
+		events_add(sb->control->events, "sandbox.status", sb->spec.id, sb->spec.owner, "status",
+			life_state_text(sb->life.state));
+}
+
+void sandbox_fact(struct sandbox *sb, enum life_event_type type, enum life_exit exit)
+{
+	struct life_event ev = event_of(type);
+	enum life_state before = sb->life.state;
+	struct life_actions a;
+
+	ev.exit = exit;
+	if (life_step(&sb->life, &sb->spec.policy, &ev, &a) != LIFE_TAKEN) {
+		log_debug("sandbox=%s %s is ignored while %s", sb->spec.id, life_event_text(type), life_state_text(before));
+		return;
+	}
+	state_event(sb, before);
+	sandbox_apply(sb, &a);
+}
+
+bool sandbox_request(struct sandbox *sb, enum life_event_type type, bool keep_state, struct rpc_request *r)
+{
+	struct life_event ev = event_of(type);
+	enum life_state before = sb->life.state;
+	enum life_request pending = sb->life.pending;
+	struct rpc_request *overridden = sb->request;
+	struct life_actions a;
+
+	ev.keep_state = keep_state;
+	if (life_step(&sb->life, &sb->spec.policy, &ev, &a) != LIFE_TAKEN)
+		return false;
+	if (type <= LIFE_DESTROY) {
+		sb->failure = (struct err)ERR_INIT;
+		sb->failure_step[0] = '\0';
+		if (overridden && overridden != r) {
+			answer_cancelled(sb, overridden, pending == LIFE_NO_REQUEST ? LIFE_REQUEST_CREATE : pending);
+			if ((a.set & LIFE_DO_ANSWER) && a.reason == LIFE_REASON_CANCELLED)
+				a.set &= ~LIFE_DO_ANSWER;
+		}
+		sb->request = r;
+	}
+	state_event(sb, before);
+	sandbox_apply(sb, &a);
+	return true;
+}

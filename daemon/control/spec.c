@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What was asked for, from a request; and the sealed JSON text that the spawner keeps for each sandbox, from which a new
+ * control process makes the same sandbox again. The text is this program's own, possibly of an earlier version, and is read with
+ * every member checked. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/control/sandbox.h"
+#include "daemon/control/spawner_link.h"
+#include "proto/clock.h"
+#include "proto/fd.h"
+#include "proto/log.h"
+
+#define SPEC_FORMAT 1
+
+void spec_fini(struct spec *s)
+{
+	free(s->config);
+	free(s->labels);
+	s->config = s->labels = NULL;
+}
+
+/* ---- from a request ---- */
+
+static const struct limit_row {
+	const char *name;
+	size_t offset;
+	bool wide;       /* uint64_t, else uint32_t */
+	int64_t min;
+} limit_rows[] = {
+	{ "max_memory", offsetof(struct host_limits, max_memory_bytes), true, 1 << 20 },
+	{ "max_file_size", offsetof(struct host_limits, max_file_size_bytes), true, 1 << 10 },
+	{ "max_processes", offsetof(struct host_limits, max_processes), false, 1 },
+	{ "max_open_files", offsetof(struct host_limits, max_open_files), false, 16 },
+};
+#define N_LIMIT_ROWS (sizeof limit_rows / sizeof limit_rows[0])
+
+static uint64_t limit_ceiling(const struct control_begin *b, size_t row)
+{
+	const uint64_t ceilings[N_LIMIT_ROWS] = { b->max_memory_bytes, b->max_file_size_bytes, b->max_processes, b->max_open_files };
+
+	return ceilings[row];
+}
+
+static int limits_from_json(struct host_limits *l, const struct control_begin *b, struct json_span object, struct err *e)
+{
+	struct json_span key, value;
+	struct json_iter it;
+	const char *names[N_LIMIT_ROWS];
+
+	for (size_t i = 0; i < N_LIMIT_ROWS; i++)
+		names[i] = limit_rows[i].name;
+	for (it = json_iter_begin(object); json_iter_next(&it, &key, &value);) {
+		char name[64] = "", text[80];
+		size_t i = 0;
+		int64_t n = 0;
+		int near;
+
+		(void)json_string(key, name, sizeof name);
+		while (i < N_LIMIT_ROWS && strcmp(name, names[i]) != 0)
+			i++;
+		if (i == N_LIMIT_ROWS) {
+			near = name_nearest(name, names, N_LIMIT_ROWS);
+			text_clean(text, sizeof text, name, strlen(name));
+			err_set(e, ERR_UNKNOWN_PARAM, "limits has no member '%s'", text);
+			if (e && near >= 0)
+				(void)snprintf(e->nearest, sizeof e->nearest, "%s", names[near]);
+			return err_about(e, text, -1);
+		}
+		if (!json_i64(value, &n) || n < limit_rows[i].min || (!limit_rows[i].wide && n > INT32_MAX)) {
+			err_set(e, ERR_BAD_PARAM, "limits.%s must be an integer of at least %lld", name, (long long)limit_rows[i].min);
+			return err_about(e, name, -1);
+		}
+		if (limit_ceiling(b, i) > 0 && (uint64_t)n > limit_ceiling(b, i)) {
+			err_set(e, ERR_DENIED, "limits.%s is %lld, above the administrator's ceiling of %llu", name, (long long)n,
+				(unsigned long long)limit_ceiling(b, i));
+			return err_about(e, name, -1);
+		}
+		if (limit_rows[i].wide)
+			*(uint64_t *)(void *)((char *)l + limit_rows[i].offset) = (uint64_t)n;
+		else
+			*(uint32_t *)(void *)((char *)l + limit_rows[i].offset) = (uint32_t)n;
+	}
+	return 0;
+}
+
+static int labels_check(struct json_span object, struct err *e)
+{
+	struct json_span key, value;
+	struct json_iter it = json_iter_begin(object);
+	unsigned n = 0;
+
+	while (json_iter_next(&it, &key, &value)) {
+		char text[LIMIT_ID_BYTES + 1];
+		int64_t size = json_string(key, text, sizeof text);
+
+		if (size < 0 || !name_is_id(text, (size_t)size))
+			return err_set(e, ERR_BAD_PARAM, "a label's name must be like an id");
+		if (json_type(value) != '"' || value.size > 258)
+			return err_set(e, ERR_BAD_PARAM, "label %s must be a text of at most 256 bytes", text);
+		if (++n > LIMIT_LABELS)
+			return err_set(e, ERR_BAD_PARAM, "more than %d labels", LIMIT_LABELS);
+	}
+	return 0;
+}
+
+static char *span_dup(struct json_span v)
+{
+	return v.at ? strndup(v.at, v.size) : strdup("{}");
+}
+
+static enum life_restart restart_from_text(const char *text)
+{
+	for (int i = 0; text && i < LIFE_RESTART__N; i++)
+		if (strcmp(text, life_restart_text((enum life_restart)i)) == 0)
+			return (enum life_restart)i;
+	return LIFE_PERMANENT;
+}
+
+int spec_from_request(struct spec *s, const struct control *c, const struct rpc_request *r, struct err *e)
+{
+	struct json_span limits = rpc_param(r, "limits"), labels = rpc_param(r, "labels"), config = rpc_param(r, "config");
+	struct life_policy *p = &s->policy;
+	const char *profile = rpc_text(r, "profile");
+
+	*s = (struct spec){ .owner = rpc_uid(r), .created_at_ms = clock_wall_ms(), .policy = life_policy_default(),
+		.max_queue = (uint32_t)rpc_integer(r, "max_queue", LIMIT_CALL_QUEUE), .strict = rpc_bool(r, "strict", false) };
+	(void)snprintf(s->id, sizeof s->id, "%s", rpc_text(r, "id"));
+	(void)snprintf(s->profile, sizeof s->profile, "%s", profile ? profile : "medium");
+	if (strcmp(s->profile, "low") == 0 && !rpc_is_admin(r))
+		return err_set(e, ERR_DENIED, "profile low is for administrators");
+	p->restart = restart_from_text(rpc_text(r, "restart"));
+	p->budget.intensity = (uint32_t)rpc_integer(r, "intensity", DEFAULT_RESTART_INTENSITY);
+	p->budget.period_ms = (uint32_t)rpc_integer(r, "period_ms", DEFAULT_RESTART_PERIOD_MS);
+	p->start_timeout_ms = (uint32_t)rpc_integer(r, "start_timeout_ms", DEFAULT_START_TIMEOUT_MS);
+	p->shutdown_ms = (uint32_t)rpc_integer(r, "shutdown_ms", DEFAULT_SHUTDOWN_MS);
+	if (config.at && config.size > LIMIT_SPEC_BYTES / 2)
+		return err_set(e, ERR_BAD_PARAM, "config has %zu bytes, more than %u", config.size, LIMIT_SPEC_BYTES / 2);
+	if ((limits.at && limits_from_json(&s->limits, &c->begin, limits, e) < 0) || (labels.at && labels_check(labels, e) < 0))
+		return -1;
+	s->config = span_dup(config);
+	s->labels = span_dup(labels);
+	if (!s->config || !s->labels) {
+		spec_fini(s);
+		return err_set(e, ERR_INTERNAL, "no memory for another sandbox");
+	}
+	return 0;
+}
+
+/* ---- the text that the spawner keeps ---- */
+
+static void policy_save(const struct spec *s, struct json_out *o)
+{
+	const struct life_policy *p = &s->policy;
+
+	json_out_text(o, "restart", life_restart_text(p->restart));
+	json_out_u64(o, "intensity", p->budget.intensity);
+	json_out_u64(o, "period_ms", p->budget.period_ms);
+	json_out_u64(o, "start_timeout_ms", p->start_timeout_ms);
+	json_out_u64(o, "shutdown_ms", p->shutdown_ms);
+	json_out_u64(o, "max_queue", s->max_queue);
+	json_out_text(o, "profile", s->profile);
+	json_out_bool(o, "strict", s->strict);
+	json_out_object(o, "limits");
+	json_out_u64(o, "max_memory", s->limits.max_memory_bytes);
+	json_out_u64(o, "max_file_size", s->limits.max_file_size_bytes);
+	json_out_u64(o, "max_processes", s->limits.max_processes);
+	json_out_u64(o, "max_open_files", s->limits.max_open_files);
+	json_out_object_end(o);
+	json_out_raw(o, "config", s->config, strlen(s->config));
+	json_out_raw(o, "labels", s->labels, strlen(s->labels));
+}
+
+static void last_exit_save(const struct last_exit *x, struct json_out *o)
+{
+	if (!x->happened)
+		return;
+	json_out_object(o, "last_exit");
+	json_out_i64(o, "at", x->at_ms);
+	json_out_i64(o, "uptime_ms", x->uptime_ms);
+	json_out_u64(o, "exit", (uint64_t)x->exit);
+	json_out_i64(o, "wait_status", x->wait_status);
+	json_out_u64(o, "version", x->version);
+	json_out_text(o, "reason", x->reason);
+	json_out_text(o, "text", x->text);
+	json_out_text(o, "words", x->words);
+	json_out_object_end(o);
+}
+
+/* The life is copied as plain bytes: life_adopt takes any. */
+static void life_save(const struct life *l, struct json_out *o)
+{
+	struct buf text = BUF_INIT;
+
+	base64_encode(&text, l, sizeof *l);
+	json_out_text(o, "life", buf_text(&text));
+	buf_fini(&text);
+}
+
+int spec_memfd(const struct sandbox *sb, bool with_candidate, struct err *e)
+{
+	struct buf b = BUF_INIT;
+	struct json_out o = json_out_to(&b);
+	int fd = -1;
+
+	json_out_object(&o, NULL);
+	json_out_u64(&o, "format", SPEC_FORMAT);
+	json_out_text(&o, "id", sb->spec.id);
+	json_out_u64(&o, "owner", sb->spec.owner);
+	json_out_i64(&o, "created_at", sb->spec.created_at_ms);
+	policy_save(&sb->spec, &o);
+	versions_save(&sb->versions, &o, "versions");
+	json_out_u64(&o, "serial", sb->serial);
+	json_out_u64(&o, "last_serial", sb->last_serial);
+	json_out_u64(&o, "state_bytes", sb->state_bytes);
+	json_out_text(&o, "state_from", sb->state_from);
+	if (with_candidate) {
+		version_save(&sb->candidate, &o, "candidate");
+		json_out_u64(&o, "candidate_serial", sb->candidate_serial);
+	}
+	life_save(&sb->life, &o);
+	last_exit_save(&sb->last_exit, &o);
+	if (sb->security && b.size + strlen(sb->security) < LIMIT_SPEC_BYTES - 64)
+		json_out_raw(&o, "security", sb->security, strlen(sb->security));
+	if (sb->module && b.size + strlen(sb->module) < LIMIT_SPEC_BYTES - 64)
+		json_out_raw(&o, "module", sb->module, strlen(sb->module));
+	json_out_object_end(&o);
+	if (b.failed || b.size > LIMIT_SPEC_BYTES)
+		err_set(e, ERR_LIMIT_EXCEEDED, "the description of sandbox %s has %zu bytes, more than %u", sb->spec.id, b.size,
+			LIMIT_SPEC_BYTES);
+	else if ((fd = fd_memfd("spec", b.data, b.size, true)) < 0)
+		err_sys(e, ERR_INTERNAL, "cannot make a memfd for the spec of %s", sb->spec.id);
+	buf_fini(&b);
+	return fd;
+}
+
+void sandbox_keep_spec(struct sandbox *sb)
+{
+	struct err e = ERR_INIT;
+	struct spawner_message m;
+	int fd = spec_memfd(sb, false, &e);
+
+	if (fd < 0) {
+		log_error("sandbox=%s %s", sb->spec.id, e.text);
+		return;
+	}
+	spawner_message_init(&m, SPAWNER_KEEP, sb->spec.id);
+	m.kind = SPAWNER_KEEP_SPEC;
+	spawner_send(sb->control->spawner, &m, &fd, 1);
+	fd_close(&fd);
+}
+
+static bool get_u32(struct json_span object, const char *name, uint32_t *ret)
+{
+	uint64_t v;
+
+	if (!json_u64(json_get(object, name), &v) || v > UINT32_MAX)
+		return false;
+	*ret = (uint32_t)v;
+	return true;
+}
+
+static bool get_text(struct json_span object, const char *name, char *to, size_t room)
+{
+	if (json_string(json_get(object, name), to, room) >= 0)
+		return true;
+	to[0] = '\0';
+	return false;
+}
+
+static void last_exit_load(struct last_exit *x, struct json_span saved)
+{
+	uint64_t exit = 0;
+	int64_t status = 0;
+
+	if (json_type(saved) != '{')
+		return;
+	x->happened = json_i64(json_get(saved, "at"), &x->at_ms) && json_i64(json_get(saved, "uptime_ms"), &x->uptime_ms) &&
+		json_u64(json_get(saved, "exit"), &exit) && exit < LIFE_EXIT__N && json_i64(json_get(saved, "wait_status"), &status) &&
+		get_u32(saved, "version", &x->version);
+	x->exit = (enum life_exit)exit;
+	x->wait_status = (int)status;
+	(void)get_text(saved, "reason", x->reason, sizeof x->reason);
+	(void)get_text(saved, "text", x->text, sizeof x->text);
+	(void)get_text(saved, "words", x->words, sizeof x->words);
+}
+
+static int policy_load(struct spec *s, struct json_span top, struct err *e)
+{
+	struct json_span limits = json_get(top, "limits");
+	struct life_policy *p = &s->policy;
+	char restart[16];
+
+	*p = life_policy_default();
+	if (!get_text(top, "restart", restart, sizeof restart) || !get_u32(top, "intensity", &p->budget.intensity) ||
+		!get_u32(top, "period_ms", &p->budget.period_ms) || !get_u32(top, "start_timeout_ms", &p->start_timeout_ms) ||
+		!get_u32(top, "shutdown_ms", &p->shutdown_ms) || !get_u32(top, "max_queue", &s->max_queue) ||
+		!get_text(top, "profile", s->profile, sizeof s->profile) || !json_bool(json_get(top, "strict"), &s->strict) ||
+		json_type(limits) != '{' || !json_u64(json_get(limits, "max_memory"), &s->limits.max_memory_bytes) ||
+		!json_u64(json_get(limits, "max_file_size"), &s->limits.max_file_size_bytes) ||
+		!get_u32(limits, "max_processes", &s->limits.max_processes) ||
+		!get_u32(limits, "max_open_files", &s->limits.max_open_files) || p->budget.intensity > BUDGET_INTENSITY_MAX ||
+		p->budget.period_ms == 0)
+		return err_set(e, ERR_IO, "a kept spec lacks a member of the policy");
+	p->restart = restart_from_text(restart);
+	return 0;
+}
+
+/* Members that come as JSON values are copied as text; those that are only shown may be absent. */
+static char *get_raw(struct json_span top, const char *name)
+{
+	struct json_span v = json_get(top, name);
+
+	return v.at ? strndup(v.at, v.size) : NULL;
+}
+
+int spec_load(struct sandbox *sb, const char *json, size_t size, struct err *e)
+{
+	struct json_span top = { json, size }, candidate;
+	struct spec *s = &sb->spec;
+	uint8_t life[sizeof sb->life + 3];
+	uint32_t owner = 0, format = 0;
+	char *text;
+
+	if (json_check(json, size, e) < 0 || json_type(top) != '{')
+		return err_prefix(e, "kept spec");
+	if (!get_u32(top, "format", &format) || format != SPEC_FORMAT)
+		return err_set(e, ERR_IO, "a kept spec has format %u, this program reads %d", format, SPEC_FORMAT);
+	if (!get_text(top, "id", s->id, sizeof s->id) || !name_is_id(s->id, strlen(s->id)) || !get_u32(top, "owner", &owner) ||
+		!json_i64(json_get(top, "created_at"), &s->created_at_ms) || !json_u64(json_get(top, "serial"), &sb->serial) ||
+		!json_u64(json_get(top, "last_serial"), &sb->last_serial) || !json_u64(json_get(top, "state_bytes"), &sb->state_bytes))
+		return err_set(e, ERR_IO, "a kept spec lacks a member");
+	s->owner = owner;
+	if (policy_load(s, top, e) < 0 || versions_load(&sb->versions, json_get(top, "versions"), e) < 0)
+		return -1;
+	candidate = json_get(top, "candidate");
+	if (candidate.at) {
+		if (version_load(&sb->candidate, candidate, e) < 0 || !json_u64(json_get(top, "candidate_serial"), &sb->candidate_serial))
+			return err_set(e, ERR_IO, "a kept spec's candidate lacks a member");
+		sb->has_candidate = true;
+	}
+	(void)get_text(top, "state_from", sb->state_from, sizeof sb->state_from);
+	last_exit_load(&sb->last_exit, json_get(top, "last_exit"));
+	s->config = get_raw(top, "config");
+	s->labels = get_raw(top, "labels");
+	sb->security = get_raw(top, "security");
+	sb->module = get_raw(top, "module");
+	text = json_string_dup(json_get(top, "life"), &size);
+	if (text && size <= sizeof life / 3 * 4 && base64_decode(life, text, size) == (int64_t)sizeof sb->life)
+		memcpy(&sb->life, life, sizeof sb->life);
+	free(text);
+	calls_init(&sb->calls, sb->control->begin.epoch, s->max_queue);
+	return s->config && s->labels ? 0 : err_set(e, ERR_IO, "a kept spec lacks config or labels");
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From "start it" to a process that has been told what to load: the object is placed under a serial never used before, the
+ * spawner makes the process, the first two messages go out at once. What comes back is talk.c's business. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/control/sandbox.h"
+#include "daemon/control/spawner_link.h"
+#include "daemon/observe/events.h"
+#include "daemon/store/objects.h"
+#include "proto/clock.h"
+#include "proto/fd.h"
+#include "proto/log.h"
+
+/* ---- placing an object ---- */
+
+struct place {
+	struct storage_job job;
+	struct sandbox *sandbox;
+	struct blob *object;             /* a reference, or NULL: read it from the store */
+	char sha256[SHA256_HEX_BYTES + 1];
+	char path[LIMIT_PATH_BYTES + 1];
+	uint64_t serial;
+	bool put;
+	int state_dir_fd;
+	void (*placed)(struct sandbox *sb, uint64_t serial, const struct err *e);
+};
+
+static void place_work(struct storage_job *job)
+{
+	struct place *p = (struct place *)job;
+	struct blob *read = NULL;
+
+	if (p->put && p->object && objects_put(p->state_dir_fd, p->object, &job->err) < 0)
+		job->status = -1;
+	else if (!p->object && objects_get(p->state_dir_fd, p->sha256, &read, &job->err) < 0)
+		job->status = -1;
+	else if (p->path[0] && objects_place(p->object ? p->object : read, p->path, &job->err) < 0)
+		job->status = -1;
+	blob_unref(read);
+}
+
+static void place_done(struct storage_job *job)
+{
+	struct place *p = (struct place *)job;
+	struct sandbox *sb = p->sandbox;
+
+	blob_unref(p->object);
+	p->placed(sb, p->serial, job->status == 0 ? NULL : &job->err);
+	free(p);
+	sandbox_release(sb);
+}
+
+static void place_submit(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, bool put,
+	void (*placed)(struct sandbox *, uint64_t, const struct err *))
+{
+	struct place *p = calloc(1, sizeof *p);
+	struct err e = ERR_INIT;
+
+	if (!p) {
+		err_set(&e, ERR_INTERNAL, "no memory to place an object");
+		placed(sb, serial, &e);
+		return;
+	}
+	p->job = (struct storage_job){ .work = place_work, .done = place_done, .err = ERR_INIT };
+	p->sandbox = sb;
+	p->object = object ? blob_ref(object) : NULL;
+	(void)snprintf(p->sha256, sizeof p->sha256, "%s", sha256);
+	p->serial = serial;
+	p->put = put;
+	p->state_dir_fd = storage_dir_fd(sb->control->storage);
+	p->placed = placed;
+	if (serial != 0)
+		sandbox_path(sb, serial, p->path);
+	sandbox_hold(sb);
+	storage_submit(sb->control->storage, &p->job);
+}
+
+void sandbox_place(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, bool put,
+	void (*placed)(struct sandbox *, uint64_t, const struct err *))
+{
+	place_submit(sb, object, sha256, serial, put, placed);
+}
+
+/* The object of a create becomes durable while the process starts; both must be there before it is ready. */
+static void object_put(struct sandbox *sb, uint64_t serial, const struct err *e)
+{
+	(void)serial;
+	sb->put_pending = false;
+	sb->create_object = blob_unref(sb->create_object);
+	if (e) {
+		sb->put_failed = true;
+		sb->failure = *e;
+		(void)snprintf(sb->failure_step, sizeof sb->failure_step, "store");
+	}
+	sandbox_ready(sb);
+}
+
+void sandbox_put_object(struct sandbox *sb)
+{
+	sb->put_pending = true;
+	place_submit(sb, sb->create_object, "", 0, true, object_put);
+}
+
+/* ---- the process ---- */
+
+static void host_closed(struct host_link *l)
+{
+	free(l); /* struct host begins with its link */
+}
+
+struct host *host_new(struct sandbox *sb, uint64_t generation, int channel_fd, int stdout_fd, int stderr_fd, struct err *e)
+{
+	struct host *h = calloc(1, sizeof *h);
+
+	if (!h) {
+		close(channel_fd);
+		close(stdout_fd);
+		close(stderr_fd);
+		err_set(e, ERR_INTERNAL, "no memory for another host");
+		return NULL;
+	}
+	if (host_link_open(&h->link, sb->control->loop, generation, channel_fd, stdout_fd, stderr_fd, &sandbox_host_owner, h, e) < 0) {
+		free(h);
+		return NULL;
+	}
+	h->sandbox = sb;
+	h->started_ms = clock_monotonic_ms();
+	h->started_at_ms = clock_wall_ms();
+	return h;
+}
+
+void host_abandon(struct host *h)
+{
+	h->sandbox = NULL;
+	host_link_close(&h->link, host_closed);
+}
+
+static void begin_failed(struct sandbox *sb, const struct err *e, const char *step)
+{
+	sb->failure = *e;
+	(void)snprintf(sb->failure_step, sizeof sb->failure_step, "%s", step);
+	sandbox_fact(sb, LIFE_BEGIN_FAILED, LIFE_EXIT_NORMAL);
+}
+
+static void send_begin(struct sandbox *sb)
+{
+	struct buf b = BUF_INIT;
+	struct json_out o = json_out_to(&b);
+
+	json_out_object(&o, NULL);
+	json_out_text(&o, "profile", sb->spec.profile);
+	json_out_object(&o, "limits");
+	json_out_u64(&o, "max_memory_bytes", sb->spec.limits.max_memory_bytes);
+	json_out_u64(&o, "max_file_size_bytes", sb->spec.limits.max_file_size_bytes);
+	json_out_u64(&o, "max_processes", sb->spec.limits.max_processes);
+	json_out_u64(&o, "max_open_files", sb->spec.limits.max_open_files);
+	json_out_object_end(&o);
+	json_out_object_end(&o);
+	(void)host_link_send(&sb->host->link, HOST_BEGIN, 0, 0, b.data, b.size, -1);
+	buf_fini(&b);
+}
+
+/* The second message: what to load. Under `strict` it waits for the report, since constructors run in dlopen. */
+void sandbox_started_host(struct sandbox *sb, struct host *h)
+{
+	char path[LIMIT_PATH_BYTES + 1];
+	struct buf b = BUF_INIT;
+	struct json_out o = json_out_to(&b);
+
+	sandbox_path(sb, h->serial, path);
+	json_out_object(&o, NULL);
+	json_out_text(&o, "path", path);
+	json_out_raw(&o, "config", sb->spec.config, strlen(sb->spec.config));
+	json_out_object_end(&o);
+	(void)host_link_send(&h->link, HOST_START, h->serial, 0, b.data, b.size,
+		sb->life.from == LIFE_FROM_FRESH ? -1 : sb->state_fd);
+	buf_fini(&b);
+}
+
+static void started(void *ctx, const struct spawner_message *m, int *fds, size_t n_fds)
+{
+	struct sandbox *sb = ctx;
+	struct err e = ERR_INIT;
+	char text[sizeof m->text];
+
+	if (m->op != SPAWNER_STARTED || n_fds < 3) {
+		text_clean(text, sizeof text, m->text, strnlen(m->text, sizeof m->text));
+		err_set(&e, ERR_UNAVAILABLE, "the spawner can't make a process: %s", text);
+		begin_failed(sb, &e, "spawn");
+	} else if (!(sb->host = host_new(sb, m->generation, fd_take(&fds[0]), fd_take(&fds[1]), fd_take(&fds[2]), &e))) {
+		begin_failed(sb, &e, "spawn");
+	} else {
+		sb->host->pid = m->pid;
+		sb->host->serial = sb->last_serial;
+		sandbox_fact(sb, LIFE_BORN, LIFE_EXIT_NORMAL);
+		if (sb->host) {
+			send_begin(sb);
+			if (!sb->spec.strict)
+				sandbox_started_host(sb, sb->host);
+		}
+	}
+	sandbox_release(sb);
+}
+
+static void start_placed(struct sandbox *sb, uint64_t serial, const struct err *error)
+{
+	struct spawner_message m;
+	struct err e = ERR_INIT;
+
+	(void)serial;
+	if (error) {
+		begin_failed(sb, error, "place");
+		return;
+	}
+	spawner_message_init(&m, SPAWNER_START, sb->spec.id);
+	m.limits = sb->spec.limits;
+	sandbox_hold(sb);
+	if (spawner_request(sb->control->spawner, &m, NULL, 0, started, sb, &e) == 0) {
+		begin_failed(sb, &e, "spawn");
+		sandbox_release(sb);
+		return;
+	}
+	if (sb->create_object && !sb->put_pending)
+		sandbox_put_object(sb);
+}
+
+void sandbox_start(struct sandbox *sb, enum life_from from)
+{
+	const struct version *v = sandbox_running_version(sb);
+	static const char *const from_text[] = { [LIFE_FROM_FRESH] = "fresh", [LIFE_FROM_KEPT] = "kept", [LIFE_FROM_SEALED] = "sealed" };
+
+	(void)snprintf(sb->state_from, sizeof sb->state_from, "%s", from_text[from]);
+	sb->put_failed = false;
+	sb->last_serial++;
+	sandbox_place(sb, v ? NULL : sb->create_object, v ? v->sha256 : sb->candidate.sha256, sb->last_serial, false, start_placed);
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A new control process finds what an earlier one left: each entry of the spawner's table becomes a sandbox again. Hosts are asked what
+ * they are doing; what was not committed is undone, what was committed is completed (txn_take_over, life_adopt decide). Clients are
+ * let in when all hosts have answered, or after a moment: one that is busy in a call answers when it is done. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/control/registry.h"
+#include "daemon/control/sandbox.h"
+#include "daemon/control/spawner_link.h"
+#include "daemon/observe/events.h"
+#include "proto/clock.h"
+#include "proto/fd.h"
+#include "proto/log.h"
+
+#define WAIT_FOR_HOSTS_MS 500
+
+/* One take-over per process. */
+static struct {
+	struct control *control;
+	void (*ready)(struct control *c);
+	uv_timer_t timer;
+	unsigned waiting;
+	bool done;
+} over;
+
+static void over_finish(void)
+{
+	if (over.done)
+		return;
+	over.done = true;
+	uv_close((uv_handle_t *)&over.timer, NULL);
+	over.ready(over.control);
+}
+
+/* ---- one entry ---- */
+
+struct entry {
+	const struct spawner_message *m;
+	int spec, state, ring, channel, out, error;
+};
+
+static bool entry_read(struct entry *en, const struct spawner_message *m, int *fds, size_t n_fds)
+{
+	const uint32_t bits[] = { SPAWNER_F_SPEC, SPAWNER_F_STATE, SPAWNER_F_RING, SPAWNER_F_CHANNEL, SPAWNER_F_STDOUT, SPAWNER_F_STDERR };
+	int *const to[] = { &en->spec, &en->state, &en->ring, &en->channel, &en->out, &en->error };
+	size_t n = 0;
+
+	*en = (struct entry){ m, -1, -1, -1, -1, -1, -1 };
+	for (size_t i = 0; i < sizeof bits / sizeof bits[0]; i++)
+		if ((m->flags & bits[i]) && n < n_fds)
+			*to[i] = fd_take(&fds[n++]);
+	return en->spec >= 0;
+}
+
+static void entry_close(struct entry *en)
+{
+	fd_close(&en->spec);
+	fd_close(&en->state);
+	fd_close(&en->ring);
+	fd_close(&en->channel);
+	fd_close(&en->out);
+	fd_close(&en->error);
+}
+
+/* Nothing can be made of it: its process is ended, and the spawner forgets it when it has gone (main.c's notice). */
+static void entry_refuse(struct control *c, const struct spawner_message *m, const char *why)
+{
+	struct spawner_message s;
+
+	log_error("sandbox=%.*s is ended: %s", LIMIT_ID_BYTES, m->sandbox, why);
+	spawner_message_init(&s, m->pid > 0 && !(m->flags & SPAWNER_F_EXITED) ? SPAWNER_SIGNAL : SPAWNER_FORGET, m->sandbox);
+	s.kind = SPAWNER_SIGNAL_KILL;
+	s.generation = m->generation;
+	if (m->flags & SPAWNER_F_EXITED) {
+		struct spawner_message ack;
+
+		spawner_message_init(&ack, SPAWNER_ACK_EXIT, m->sandbox);
+		ack.generation = m->generation;
+		spawner_send(c->spawner, &ack, NULL, 0);
+	}
+	spawner_send(c->spawner, &s, NULL, 0);
+}
+
+static struct sandbox *entry_sandbox(struct control *c, struct entry *en, struct err *e)
+{
+	size_t size = 0;
+	char *json = fd_read_all(en->spec, LIMIT_SPEC_BYTES, &size, e);
+	struct spec none = { 0 };
+	struct sandbox *sb = json ? sandbox_new(c, &none, e) : NULL;
+
+	if (sb && (spec_load(sb, json, size, e) < 0 || strcmp(sb->spec.id, en->m->sandbox) != 0 || registry_get(c->registry, sb->spec.id))) {
+		if (e->code == ERR_OK)
+			err_set(e, ERR_IO, "its kept spec is of another sandbox");
+		/* Never in the registry, nothing pending: only its timers have to be closed. It is left to the end of the process, a few
+		 * hundred bytes for an entry that only a bug or a damaged memory can make. */
+		sb = NULL;
+	}
+	free(json);
+	if (!sb)
+		return NULL;
+	registry_add(c->registry, sb);
+	sandbox_log_free(sb->log);
+	sb->log = sandbox_log_new(fd_take(&en->ring));
+	sb->ring_kept = sandbox_log_ring_fd(sb->log);
+	if (en->m->dropped_bytes > 0)
+		sandbox_log_dropped(sb->log, en->m->dropped_bytes);
+	sb->state_fd = fd_take(&en->state);
+	if (sb->state_fd >= 0)
+		sb->state_bytes = (uint64_t)lseek(sb->state_fd, 0, SEEK_END);
+	return sb;
+}
+
+static void adopt(struct sandbox *sb, enum life_found found, enum life_exit exit, int64_t started_ms)
+{
+	struct life_finding f = { .found = found, .exit = exit, .has_state = sb->state_fd >= 0, .started_ms = started_ms };
+	struct life_actions a;
+
+	life_adopt(&sb->life, &sb->spec.policy, &f, clock_monotonic_ms(), &a);
+	sandbox_apply(sb, &a);
+}
+
+static void entry_exited(struct sandbox *sb, const struct spawner_message *m)
+{
+	struct spawner_message ack;
+	bool stopping = sb->life.state == LIFE_STOPPING;
+	struct host *h = sb->host;
+
+	if (h) {
+		h->asked = stopping;
+		host_link_drain(&h->link);
+	}
+	exit_record(sb, m);
+	if (h) {
+		sb->host = NULL;
+		host_abandon(h);
+	}
+	spawner_message_init(&ack, SPAWNER_ACK_EXIT, sb->spec.id);
+	ack.generation = m->generation;
+	spawner_send(sb->control->spawner, &ack, NULL, 0);
+	adopt(sb, LIFE_FOUND_EXITED, sb->last_exit.exit, m->started_ms);
+}
+
+static void entry_adopt(struct control *c, struct entry *en)
+{
+	struct err e = ERR_INIT;
+	struct sandbox *sb = entry_sandbox(c, en, &e);
+	const struct spawner_message *m = en->m;
+
+	if (!sb) {
+		entry_refuse(c, m, e.text);
+		return;
+	}
+	if (en->channel >= 0 && en->out >= 0 && en->error >= 0) {
+		sb->host = host_new(sb, m->generation, fd_take(&en->channel), fd_take(&en->out), fd_take(&en->error), &e);
+		if (sb->host) {
+			sb->host->pid = m->pid;
+			sb->host->started_ms = m->started_ms;
+			sb->host->started_at_ms = clock_wall_ms() - (clock_monotonic_ms() - m->started_ms);
+			sb->host->serial = sb->serial;
+			sb->host->reported = true; /* what it says of its walls now may be the module's words */
+			sb->host->found = true;
+		}
+	}
+	if (m->flags & SPAWNER_F_EXITED) {
+		entry_exited(sb, m);
+	} else if (sb->host) {
+		over.waiting++;
+		(void)host_link_send(&sb->host->link, HOST_QUERY, 0, 0, NULL, 0, -1);
+	} else {
+		adopt(sb, LIFE_FOUND_NONE, LIFE_EXIT_ERROR, 0);
+	}
+}
+
+/* ---- what the hosts say ---- */
+
+static void undo(struct sandbox *sb, enum host_phase phase)
+{
+	char path[LIMIT_PATH_BYTES + 1];
+
+	events_add(sb->control->events, "reload.undone", sb->spec.id, sb->spec.owner, NULL, NULL);
+	if (sb->has_candidate) {
+		sandbox_path(sb, sb->candidate_serial, path);
+		(void)unlink(path);
+	}
+	sb->has_candidate = false;
+	(void)host_link_send(&sb->host->link, HOST_ABORT, 0, 0, NULL, 0, -1);
+	sb->host->undoing = phase == HOST_PHASE_LOADED;
+	sandbox_drop_state(sb);
+	sandbox_keep_spec(sb);
+	if (!sb->host->undoing)
+		sandbox_fact(sb, LIFE_RELOAD_END, LIFE_EXIT_NORMAL);
+}
+
+static void complete(struct sandbox *sb)
+{
+	struct json_out *o;
+
+	sb->serial = sb->host->serial = sb->candidate_serial;
+	(void)versions_commit(&sb->versions, &sb->candidate, clock_wall_ms());
+	sb->has_candidate = false;
+	free(sb->module);
+	sb->module = NULL; /* the earlier version's; `info` knows it again after the next start or reload */
+	o = events_begin(sb->control->events, "reload.completed", sb->spec.id, sb->spec.owner);
+	json_out_u64(o, "version", sb->versions.current);
+	events_end(sb->control->events);
+}
+
+/* The first STATUS of a host that was taken over. */
+static void resolve(struct sandbox *sb, const struct host_message *status, bool adopted)
+{
+	enum host_phase phase = status->value[1] >= 0 && status->value[1] <= HOST_PHASE_LOADED ? (enum host_phase)status->value[1] :
+										     HOST_PHASE_EMPTY;
+	struct txn_found f = { .alive = true, .phase = phase, .host_serial = (uint64_t)status->value[0],
+		.host_candidate = status->number, .current_serial = sb->serial,
+		.recorded_serial = sb->has_candidate ? sb->candidate_serial : 0, .has_state = sb->state_fd >= 0 };
+	enum txn_take_over what;
+	enum life_found found = phase == HOST_PHASE_EMPTY ? LIFE_FOUND_NOT_STARTED :
+		phase == HOST_PHASE_SERVING               ? LIFE_FOUND_SERVING :
+							    LIFE_FOUND_IN_RELOAD;
+
+	/* A start that control had begun: the serial that it loads became known with READY, which nobody read. */
+	if (sb->life.state == LIFE_STARTING && phase == HOST_PHASE_SERVING && f.host_serial == sb->last_serial)
+		f.current_serial = sb->serial = sb->host->serial = f.host_serial;
+	what = phase == HOST_PHASE_EMPTY ? TXN_TAKE_NOTHING : txn_take_over(&f);
+	sb->host->ready = phase != HOST_PHASE_EMPTY;
+	if (what == TXN_TAKE_COMPLETE)
+		complete(sb);
+	if (!adopted)
+		adopt(sb, found, LIFE_EXIT_ERROR, sb->host->started_ms);
+	else if (sb->life.state == LIFE_STARTING)
+		sandbox_fact(sb, phase == HOST_PHASE_EMPTY ? LIFE_FOUND_EMPTY : LIFE_READY, LIFE_EXIT_NORMAL);
+	if (!sb->host)
+		return;
+	if (what == TXN_TAKE_UNDO) {
+		undo(sb, phase);
+	} else if (what == TXN_TAKE_COMPLETE) {
+		if (phase != HOST_PHASE_SERVING)
+			(void)host_link_send(&sb->host->link, HOST_ABORT, 0, 0, NULL, 0, -1);
+		sandbox_drop_state(sb);
+		sandbox_keep_spec(sb);
+		sandbox_fact(sb, LIFE_RELOAD_END, LIFE_EXIT_NORMAL);
+	} else if (what == TXN_TAKE_KILL) {
+		sandbox_kill_host(sb, "protocol violation: what it says of its versions can't be true");
+	} else if (adopted) {
+		sandbox_fact(sb, LIFE_RELOAD_END, LIFE_EXIT_NORMAL);
+	}
+	sandbox_pump(sb);
+}
+
+void sandbox_found(struct sandbox *sb, const struct host_message *status)
+{
+	bool adopted = over.done;
+
+	if (!sb->host || !sb->host->found)
+		return;
+	sb->host->found = false;
+	resolve(sb, status, adopted);
+	if (!adopted && --over.waiting == 0)
+		over_finish();
+}
+
+bool sandbox_found_exited(struct sandbox *sb, bool found, int64_t started_ms)
+{
+	if (!found || over.done)
+		return false;
+	adopt(sb, LIFE_FOUND_EXITED, sb->last_exit.exit, started_ms);
+	if (--over.waiting == 0)
+		over_finish();
+	return true;
+}
+
+bool sandbox_found_aborted(struct sandbox *sb)
+{
+	if (!sb->host || !sb->host->undoing)
+		return false;
+	sb->host->undoing = false;
+	sandbox_fact(sb, LIFE_RELOAD_END, LIFE_EXIT_NORMAL);
+	return true;
+}
+
+/* Time is up: those that are silent are busy in a call (or hang); they are taken as running. */
+static void over_timer_cb(uv_timer_t *timer)
+{
+	(void)timer;
+	for (struct sandbox *sb = registry_first(over.control->registry), *next; sb; sb = next) {
+		next = registry_next(sb);
+		if (sb->host && sb->host->found) {
+			sb->host->ready = sb->life.state != LIFE_STARTING;
+			adopt(sb, LIFE_FOUND_SILENT, LIFE_EXIT_ERROR, sb->host->started_ms);
+		}
+	}
+	over_finish();
+}
+
+int take_over(struct control *c, void (*ready)(struct control *c), struct err *e)
+{
+	struct spawner_message ask, m;
+	uint64_t cursor = 0;
+	unsigned n = 0;
+
+	over.control = c;
+	over.ready = ready;
+	uv_timer_init(c->loop, &over.timer);
+	for (;;) {
+		int fds[FD_MESSAGE_MAX];
+		size_t n_fds = 0;
+		struct entry en;
+
+		spawner_message_init(&ask, SPAWNER_TABLE, NULL);
+		ask.value = cursor;
+		if (spawner_ask(c->spawner, &ask, &m, fds, &n_fds, e) < 0)
+			return -1;
+		if (m.op != SPAWNER_ENTRY)
+			break;
+		m.sandbox[LIMIT_ID_BYTES] = '\0';
+		cursor = m.value;
+		if (entry_read(&en, &m, fds, n_fds))
+			entry_adopt(c, &en);
+		else
+			entry_refuse(c, &m, "the spawner keeps no spec of it");
+		entry_close(&en);
+		while (n_fds > 0)
+			fd_close(&fds[--n_fds]);
+		n++;
+	}
+	if (n > 0) {
+		struct json_out *o = events_begin(c->events, "daemon.taken_over", NULL, 0);
+
+		json_out_u64(o, "sandboxes", n);
+		events_end(c->events);
+		log_info("took over %u sandboxes", n);
+	}
+	uv_timer_start(&over.timer, over_timer_cb, over.waiting > 0 ? WAIT_FOR_HOSTS_MS : 0, 0);
+	return 0;
+}

@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The steps of a reload and what ends each of them, as a table of step x event. A handler adds actions and
+ * names the next step; txn_begin and txn_step alone write `step`. A cell that is empty is an event that
+ * doesn't apply: late, stale, or from a host that speaks out of turn. The rules are in transaction.h. Control
+ * process; pure. */
+#include <string.h>
+
+#include "daemon/reload/transaction.h"
+#include "proto/limits.h"
+
+#ifndef SEEDED
+#define SEEDED(bug) 0 /* tests build this file with bugs put in, to see that they are found */
+#endif
+
+/* The host has deadlines of its own for what it does by itself; the timers here are longer, for a host that
+ * does not answer. */
+#define BELT_MS 1000
+
+const struct txn_step_row txn_steps[TXN_STEP__N] = {
+	[TXN_IDLE] = { "idle", "begin", 0 },
+	[TXN_PLACE] = { "place", "placed", 10000 },
+	[TXN_REHEARSE] = { "rehearse", "rehearsed", DEFAULT_REHEARSE_TIMEOUT_MS + BELT_MS },
+	[TXN_QUIESCE] = { "quiesce", "quiesced", DEFAULT_QUIESCE_TIMEOUT_MS },
+	[TXN_MAKE] = { "make", "made", 5000 },
+	[TXN_SAVE] = { "save", "saved", 10000 },
+	[TXN_SEAL] = { "seal", "sealed", 5000 },
+	[TXN_KEEP] = { "keep", "kept", 5000 },
+	[TXN_LOAD] = { "load", "loaded", 10000 },
+	[TXN_RECORD] = { "record", "recorded", 5000 },
+	[TXN_COMMIT] = { "commit", "committed", 5000 },
+	[TXN_UNLOAD] = { "unload", "unloaded", 5000 },
+	[TXN_ABORT] = { "abort", "aborted", 2000 },
+	[TXN_KILL] = { "kill", "host_died", 0 }, /* SIGKILL needs no deadline */
+	[TXN_DONE] = { "done", "", 0 },
+};
+
+struct step {
+	struct txn *t;
+	const struct txn_policy *p;
+	const struct txn_event *ev;
+	struct txn_actions *out;
+};
+
+#define NOT_TAKEN TXN_STEP__N /* what a handler returns to say: doesn't apply */
+
+typedef enum txn_step handler(struct step *s);
+
+/* ---- moves ---- */
+
+/* Goes to a step that waits for something, with that step's time limit. */
+static enum txn_step wait_in(struct step *s, enum txn_step next, uint32_t action)
+{
+	s->out->set |= action | TXN_DO_SET_TIMER;
+	s->out->timer_ms = s->p->timeout_ms[next];
+	return next;
+}
+
+static enum txn_step finish(struct step *s)
+{
+	struct txn *t = s->t;
+
+	if (t->step != TXN_KILL && s->ev->type != TXN_EV_TIMER)
+		s->out->set |= TXN_DO_CLEAR_TIMER;
+	if (t->held && !(SEEDED(2) && s->ev->type == TXN_EV_HOST_DIED)) {
+		s->out->set |= TXN_DO_RELEASE_CALLS;
+		t->held = false;
+	}
+	if (t->placed) {
+		s->out->set |= TXN_DO_UNPLACE;
+		t->placed = false;
+	}
+	s->out->set |= TXN_DO_ANSWER | TXN_DO_FINISHED;
+	return TXN_DONE;
+}
+
+static void answer_failed(struct step *s, enum txn_outcome outcome, enum txn_failure failure)
+{
+	bool known = s->t->failure != TXN_FAILURE_NONE; /* ABORT and KILL: what went wrong first counts */
+
+	s->out->ok = false;
+	s->out->outcome = outcome;
+	s->out->failed_step = known ? s->t->failed_step : s->t->step;
+	s->out->failure = known ? s->t->failure : failure;
+	if (s->t->record_sent && !SEEDED(8))
+		s->out->set |= TXN_DO_UNRECORD;
+}
+
+/* The old version serves on in the same process. */
+static enum txn_step fail_unchanged(struct step *s, enum txn_failure failure)
+{
+	answer_failed(s, TXN_NOTHING_CHANGED, failure);
+	if (s->t->made > 0)
+		s->out->set |= TXN_DO_DROP_STATE;
+	return finish(s);
+}
+
+/* No candidate code has run in the host: tell it to serve on, and don't wait. */
+static enum txn_step fail_before_load(struct step *s, enum txn_failure failure)
+{
+	if (s->t->host_gone) { /* TXN_SAVE_ONLY: it died while its sealed state was on its way to the spawner
+				*/
+		answer_failed(s, TXN_STATE_LOST, failure);
+		s->out->set |= TXN_DO_DROP_STATE;
+		return finish(s);
+	}
+	if (!SEEDED(4))
+		s->out->set |= TXN_DO_SEND_ABORT;
+	return fail_unchanged(s, failure);
+}
+
+/* Candidate code has run: wait until the host says that it is gone. */
+static enum txn_step fail_after_load(struct step *s, enum txn_failure failure)
+{
+	s->t->failed_step = s->t->step;
+	s->t->failure = failure;
+	return wait_in(s, TXN_ABORT, TXN_DO_SEND_ABORT);
+}
+
+static enum txn_step fail_and_kill(struct step *s)
+{
+	if (s->t->failure == TXN_FAILURE_NONE) {
+		s->t->failed_step = s->t->step;
+		s->t->failure = TXN_FAILURE_TIMEOUT;
+	}
+	s->out->set |= TXN_DO_KILL_HOST; /* the timer has fired: none runs */
+	return TXN_KILL;
+}
+
+static enum txn_step make(struct step *s, uint64_t needed)
+{
+	uint64_t bytes = needed + needed / 8 + TXN_STATE_BYTES_FIRST; /* room to grow until it is saved */
+
+	bytes = (bytes + 4095) / 4096 * 4096;
+	s->t->state_bytes = bytes < LIMIT_STATE_BYTES ? bytes : LIMIT_STATE_BYTES;
+	s->t->made++;
+	s->out->state_bytes = s->t->state_bytes;
+	return wait_in(s, TXN_MAKE, TXN_DO_MAKE_STATE);
+}
+
+static enum txn_step quiesce(struct step *s)
+{
+	s->t->held = true;
+	return wait_in(s, TXN_QUIESCE, TXN_DO_HOLD_CALLS | TXN_DO_SEND_QUIESCE);
+}
+
+static enum txn_step succeed(struct step *s)
+{
+	s->out->ok = true;
+	s->out->outcome = TXN_CHANGED;
+	s->out->host_gone = s->t->host_gone;
+	return finish(s);
+}
+
+/* ---- what can go wrong in any step before LOAD ---- */
+
+static enum txn_step said_failed(struct step *s)
+{
+	return fail_before_load(s, TXN_FAILURE_SAID);
+}
+
+static enum txn_step timed_out(struct step *s)
+{
+	return fail_before_load(s, TXN_FAILURE_TIMEOUT);
+}
+
+static enum txn_step cancelled(struct step *s)
+{
+	return fail_before_load(s, TXN_FAILURE_CANCELLED);
+}
+
+/* Before the state was sealed: an ordinary crash. */
+static enum txn_step died_unsealed(struct step *s)
+{
+	answer_failed(s, TXN_STATE_LOST, TXN_FAILURE_HOST_DIED);
+	if (s->t->made > 0)
+		s->out->set |= TXN_DO_DROP_STATE;
+	return finish(s);
+}
+
+/* From sealing on: the old version goes on from the sealed state, in a new process. */
+static enum txn_step died_sealed(struct step *s)
+{
+	if (s->t->mode == TXN_SAVE_ONLY) {
+		s->t->host_gone = true; /* in KEEP: what was sealed is on its way to the spawner */
+		return s->t->step;
+	}
+	answer_failed(s, TXN_RECOVERED, TXN_FAILURE_HOST_DIED);
+	s->out->set |= TXN_DO_RECOVER;
+	return finish(s);
+}
+
+/* ---- place, rehearse ---- */
+
+static enum txn_step place_failed(struct step *s)
+{
+	return fail_unchanged(s, TXN_FAILURE_SAID);
+}
+
+static enum txn_step place_timed_out(struct step *s)
+{
+	return fail_unchanged(s, TXN_FAILURE_TIMEOUT);
+}
+
+static enum txn_step place_cancelled(struct step *s)
+{
+	return fail_unchanged(s, TXN_FAILURE_CANCELLED);
+}
+
+static enum txn_step placed(struct step *s)
+{
+	return wait_in(s, TXN_REHEARSE, TXN_DO_SEND_REHEARSE);
+}
+
+static enum txn_step rehearsed(struct step *s)
+{
+	if (s->ev->bytes == 0 || s->ev->bytes > LIMIT_STATE_BYTES)
+		return fail_unchanged(s, TXN_FAILURE_STATE_SIZE);
+	s->t->state_bytes = s->ev->bytes;
+	return quiesce(s);
+}
+
+/* The copy has ended; the host itself has done nothing yet. */
+static enum txn_step rehearse_failed(struct step *s)
+{
+	return fail_unchanged(s, TXN_FAILURE_SAID);
+}
+
+/* ---- quiesce, make, save, seal, keep ---- */
+
+static enum txn_step quiesced(struct step *s)
+{
+	return make(s, s->t->state_bytes);
+}
+
+static enum txn_step made(struct step *s)
+{
+	return wait_in(s, TXN_SAVE, TXN_DO_SEND_SAVE);
+}
+
+static enum txn_step saved(struct step *s)
+{
+	if (s->ev->bytes == 0 || s->ev->bytes > s->t->state_bytes)
+		return fail_before_load(s, TXN_FAILURE_STATE_SIZE);
+	s->t->state_bytes = s->out->state_bytes = s->ev->bytes;
+	if (SEEDED(7)) {
+		s->t->keep_sent = true;
+		return wait_in(s, TXN_KEEP, TXN_DO_KEEP_STATE);
+	}
+	return wait_in(s, TXN_SEAL, TXN_DO_SEAL);
+}
+
+static enum txn_step save_too_small(struct step *s)
+{
+	if (s->ev->bytes <= s->t->state_bytes || s->ev->bytes > LIMIT_STATE_BYTES)
+		return fail_before_load(s, TXN_FAILURE_STATE_SIZE);
+	if (s->t->made > TXN_SAVE_RETRIES && !SEEDED(10))
+		return fail_before_load(s, TXN_FAILURE_STATE_GROWS);
+	return make(s, s->ev->bytes);
+}
+
+static enum txn_step sealed(struct step *s)
+{
+	s->t->sealed = s->t->keep_sent = true;
+	return wait_in(s, TXN_KEEP, TXN_DO_KEEP_STATE);
+}
+
+static enum txn_step kept(struct step *s)
+{
+	if (s->t->mode == TXN_RELOAD) {
+		s->t->load_sent = true;
+		return wait_in(s, TXN_LOAD, TXN_DO_SEND_LOAD);
+	}
+	if (!s->t->host_gone)
+		s->t->held = false; /* the hold ends with the process, which life stops now: nothing is
+				       released to it */
+	return succeed(s);
+}
+
+/* ---- load, record, commit, unload ---- */
+
+static enum txn_step loaded(struct step *s)
+{
+	s->t->record_sent = true;
+	if (SEEDED(1))
+		return wait_in(s, TXN_COMMIT, TXN_DO_RECORD | TXN_DO_SEND_COMMIT);
+	return wait_in(s, TXN_RECORD, TXN_DO_RECORD);
+}
+
+static enum txn_step late_said_failed(struct step *s)
+{
+	return fail_after_load(s, TXN_FAILURE_SAID);
+}
+
+static enum txn_step late_timed_out(struct step *s)
+{
+	return fail_after_load(s, TXN_FAILURE_TIMEOUT);
+}
+
+static enum txn_step late_cancelled(struct step *s)
+{
+	return fail_after_load(s, TXN_FAILURE_CANCELLED);
+}
+
+static enum txn_step load_timed_out(struct step *s)
+{
+	if (SEEDED(5))
+		return fail_before_load(s, TXN_FAILURE_TIMEOUT);
+	return fail_and_kill(s);
+}
+
+static enum txn_step recorded(struct step *s)
+{
+	return wait_in(s, TXN_COMMIT, TXN_DO_SEND_COMMIT);
+}
+
+static enum txn_step committed(struct step *s)
+{
+	s->t->record_sent = false; /* it is no candidate any more */
+	s->t->placed = false;
+	s->t->held = SEEDED(3);
+	return wait_in(
+		s, TXN_UNLOAD, TXN_DO_ADOPT | TXN_DO_DROP_STATE | TXN_DO_UNPLACE | TXN_DO_RELEASE_CALLS);
+}
+
+/* Whether it has committed is not known; no call was released since the seal, so the old version from the
+ * sealed state is right. */
+static enum txn_step commit_died(struct step *s)
+{
+	if (SEEDED(6)) {
+		s->out->set |= TXN_DO_ADOPT | TXN_DO_DROP_STATE;
+		return succeed(s);
+	}
+	return died_sealed(s);
+}
+
+static enum txn_step unload_died(struct step *s)
+{
+	s->t->host_gone = true;
+	if (SEEDED(9))
+		s->out->set |= TXN_DO_RECOVER;
+	return succeed(s);
+}
+
+static enum txn_step unload_not_waited_for(struct step *s)
+{
+	s->out->not_unloaded = true;
+	return succeed(s);
+}
+
+/* ---- abort ---- */
+
+static enum txn_step aborted(struct step *s)
+{
+	return fail_unchanged(s, TXN_FAILURE_SAID);
+}
+
+static handler *const table[TXN_STEP__N][TXN_EVENT__N] = {
+	[TXN_PLACE] = { [TXN_EV_PLACED] = placed,
+		[TXN_EV_PLACE_FAILED] = place_failed,
+		[TXN_EV_HOST_DIED] = died_unsealed,
+		[TXN_EV_TIMER] = place_timed_out,
+		[TXN_EV_CANCEL] = place_cancelled },
+	[TXN_REHEARSE] = { [TXN_EV_REHEARSED] = rehearsed,
+		[TXN_EV_REHEARSE_FAILED] = rehearse_failed,
+		[TXN_EV_HOST_DIED] = died_unsealed,
+		[TXN_EV_TIMER] = timed_out,
+		[TXN_EV_CANCEL] = cancelled },
+	[TXN_QUIESCE] = { [TXN_EV_QUIESCED] = quiesced,
+		[TXN_EV_HOST_DIED] = died_unsealed,
+		[TXN_EV_TIMER] = timed_out,
+		[TXN_EV_CANCEL] = cancelled },
+	[TXN_MAKE] = { [TXN_EV_MADE] = made,
+		[TXN_EV_MAKE_FAILED] = said_failed,
+		[TXN_EV_HOST_DIED] = died_unsealed,
+		[TXN_EV_TIMER] = timed_out,
+		[TXN_EV_CANCEL] = cancelled },
+	[TXN_SAVE] = { [TXN_EV_SAVED] = saved,
+		[TXN_EV_SAVE_TOO_SMALL] = save_too_small,
+		[TXN_EV_SAVE_FAILED] = said_failed,
+		[TXN_EV_HOST_DIED] = died_unsealed,
+		[TXN_EV_TIMER] = timed_out,
+		[TXN_EV_CANCEL] = cancelled },
+	[TXN_SEAL] = { [TXN_EV_SEALED] = sealed,
+		[TXN_EV_SEAL_FAILED] = said_failed,
+		[TXN_EV_HOST_DIED] = died_unsealed,
+		[TXN_EV_TIMER] = timed_out,
+		[TXN_EV_CANCEL] = cancelled },
+	[TXN_KEEP] = { [TXN_EV_KEPT] = kept,
+		[TXN_EV_KEEP_FAILED] = said_failed,
+		[TXN_EV_HOST_DIED] = died_sealed,
+		[TXN_EV_TIMER] = timed_out,
+		[TXN_EV_CANCEL] = cancelled },
+	[TXN_LOAD] = { [TXN_EV_LOADED] = loaded,
+		[TXN_EV_LOAD_FAILED] = late_said_failed,
+		[TXN_EV_HOST_DIED] = died_sealed,
+		[TXN_EV_TIMER] = load_timed_out,
+		[TXN_EV_CANCEL] = late_cancelled },
+	[TXN_RECORD] = { [TXN_EV_RECORDED] = recorded,
+		[TXN_EV_RECORD_FAILED] = late_said_failed,
+		[TXN_EV_HOST_DIED] = died_sealed,
+		[TXN_EV_TIMER] = late_timed_out,
+		[TXN_EV_CANCEL] = late_cancelled },
+	[TXN_COMMIT] = { [TXN_EV_COMMITTED] = committed, /* CANCEL: too late, it ends by itself */
+		[TXN_EV_HOST_DIED] = commit_died,
+		[TXN_EV_TIMER] = fail_and_kill },
+	[TXN_UNLOAD] = { [TXN_EV_UNLOADED] = succeed,
+		[TXN_EV_HOST_DIED] = unload_died,
+		[TXN_EV_TIMER] = unload_not_waited_for,
+		[TXN_EV_CANCEL] = unload_not_waited_for },
+	[TXN_ABORT] = { [TXN_EV_ABORTED] = aborted,
+		[TXN_EV_HOST_DIED] = died_sealed,
+		[TXN_EV_TIMER] = fail_and_kill },
+	[TXN_KILL] = { [TXN_EV_HOST_DIED] = died_sealed },
+};
+
+/* ---- the three ways in ---- */
+
+struct txn_policy txn_policy_default(void)
+{
+	struct txn_policy p;
+	int i;
+
+	for (i = 0; i < TXN_STEP__N; i++)
+		p.timeout_ms[i] = txn_steps[i].timeout_ms;
+	return p;
+}
+
+void txn_begin(struct txn *t, enum txn_mode mode, const struct txn_policy *p, uint64_t expected_bytes,
+	struct txn_actions *out)
+{
+	struct step s = { .t = t, .p = p, .out = out };
+
+	memset(t, 0, sizeof *t);
+	memset(out, 0, sizeof *out);
+	t->mode = mode;
+	if (mode == TXN_SAVE_ONLY) {
+		t->state_bytes = expected_bytes < LIMIT_STATE_BYTES ? expected_bytes : LIMIT_STATE_BYTES;
+		t->step = quiesce(&s);
+	} else {
+		t->placed = true;
+		t->step = wait_in(&s, TXN_PLACE, TXN_DO_PLACE);
+	}
+}
+
+bool txn_step(struct txn *t, const struct txn_policy *p, const struct txn_event *ev, struct txn_actions *out)
+{
+	struct step s = { .t = t, .p = p, .ev = ev, .out = out };
+	handler *run = table[t->step][ev->type];
+	enum txn_step next = NOT_TAKEN;
+
+	memset(out, 0, sizeof *out);
+	if (run != NULL && !(ev->type == TXN_EV_HOST_DIED && t->host_gone))
+		next = run(&s);
+	if (next == NOT_TAKEN)
+		return false;
+	t->step = next;
+	return true;
+}
+
+bool txn_active(const struct txn *t)
+{
+	return t->step != TXN_IDLE && t->step != TXN_DONE;
+}
+
+bool txn_committing(const struct txn *t)
+{
+	return t->step == TXN_COMMIT || t->step == TXN_UNLOAD;
+}
+
+enum txn_take_over txn_take_over(const struct txn_found *f)
+{
+	bool is_candidate = f->recorded_serial != 0 && f->host_serial == f->recorded_serial;
+	bool trace = f->recorded_serial != 0 || f->host_candidate != 0 || f->has_state;
+
+	if (!f->alive)
+		return f->has_state              ? TXN_TAKE_RECOVER
+		       : f->recorded_serial != 0 ? TXN_TAKE_UNDO
+						 : TXN_TAKE_NOTHING;
+	if (!is_candidate && f->host_serial != f->current_serial)
+		return TXN_TAKE_KILL; /* it says that it runs what nobody gave it */
+	switch (f->phase) {
+	case HOST_PHASE_SERVING:
+	case HOST_PHASE_QUIESCED:
+		if (is_candidate)
+			return TXN_TAKE_COMPLETE;
+		return trace || f->phase == HOST_PHASE_QUIESCED ? TXN_TAKE_UNDO : TXN_TAKE_NOTHING;
+	case HOST_PHASE_LOADED:
+		/* It is loaded beside the one that runs, so that must be the old one. */
+		return is_candidate ? TXN_TAKE_KILL : TXN_TAKE_UNDO;
+	case HOST_PHASE_EMPTY:
+		break; /* nothing runs in it: life_adopt's business, and a lie where it was ready before */
+	}
+	return TXN_TAKE_KILL;
+}
+
+/* ---- names ---- */
+
+static const char *const event_texts[] = { [TXN_EV_PLACED] = "placed",
+	[TXN_EV_PLACE_FAILED] = "place_failed",
+	[TXN_EV_REHEARSED] = "rehearsed",
+	[TXN_EV_REHEARSE_FAILED] = "rehearse_failed",
+	[TXN_EV_QUIESCED] = "quiesced",
+	[TXN_EV_MADE] = "made",
+	[TXN_EV_MAKE_FAILED] = "make_failed",
+	[TXN_EV_SAVED] = "saved",
+	[TXN_EV_SAVE_TOO_SMALL] = "save_too_small",
+	[TXN_EV_SAVE_FAILED] = "save_failed",
+	[TXN_EV_SEALED] = "sealed",
+	[TXN_EV_SEAL_FAILED] = "seal_failed",
+	[TXN_EV_KEPT] = "kept",
+	[TXN_EV_KEEP_FAILED] = "keep_failed",
+	[TXN_EV_LOADED] = "loaded",
+	[TXN_EV_LOAD_FAILED] = "load_failed",
+	[TXN_EV_RECORDED] = "recorded",
+	[TXN_EV_RECORD_FAILED] = "record_failed",
+	[TXN_EV_COMMITTED] = "committed",
+	[TXN_EV_UNLOADED] = "unloaded",
+	[TXN_EV_ABORTED] = "aborted",
+	[TXN_EV_HOST_DIED] = "host_died",
+	[TXN_EV_TIMER] = "timer",
+	[TXN_EV_CANCEL] = "cancel" };
+static const char *const failure_texts[] = { [TXN_FAILURE_NONE] = "none",
+	[TXN_FAILURE_SAID] = "failed",
+	[TXN_FAILURE_TIMEOUT] = "timeout",
+	[TXN_FAILURE_CANCELLED] = "cancelled",
+	[TXN_FAILURE_HOST_DIED] = "host_died",
+	[TXN_FAILURE_STATE_SIZE] = "state_size",
+	[TXN_FAILURE_STATE_GROWS] = "state_grows" };
+static const char *const outcome_texts[] = { [TXN_NOTHING_CHANGED] = "nothing_changed",
+	[TXN_RECOVERED] = "recovered",
+	[TXN_STATE_LOST] = "state_lost",
+	[TXN_CHANGED] = "changed" };
+
+#define NAMED(texts, n) _Static_assert(sizeof(texts) / sizeof((texts)[0]) == (n), "name every one")
+NAMED(event_texts, TXN_EVENT__N);
+NAMED(failure_texts, TXN_FAILURE__N);
+NAMED(outcome_texts, TXN_OUTCOME__N);
+
+const char *txn_step_text(enum txn_step s)
+{
+	return (unsigned)s < TXN_STEP__N ? txn_steps[s].name : "unknown";
+}
+
+const char *txn_event_text(enum txn_event_type e)
+{
+	return (unsigned)e < TXN_EVENT__N ? event_texts[e] : "unknown";
+}
+
+const char *txn_failure_text(enum txn_failure f)
+{
+	return (unsigned)f < TXN_FAILURE__N ? failure_texts[f] : "unknown";
+}
+
+const char *txn_outcome_text(enum txn_outcome o)
+{
+	return (unsigned)o < TXN_OUTCOME__N ? outcome_texts[o] : "unknown";
+}

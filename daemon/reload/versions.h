@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The history of one sandbox's module: which objects it has run, and which runs now. A version is a number that points to an
+ * object; an object that is in the history already keeps its number when it comes back. Pure data, control process. */
+#ifndef SANDBOXD_VERSIONS_H
+#define SANDBOXD_VERSIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "proto/err.h"
+#include "proto/json_out.h"
+#include "proto/json_scan.h"
+#include "proto/limits.h"
+#include "proto/names.h"
+
+struct version {
+	uint32_t number;              /* 1, 2, 3 ...; 0: an empty slot, or a candidate not yet committed */
+	uint32_t state_version;
+	uint64_t bytes;
+	int64_t loaded_at_ms;         /* wall clock of the last time it became current */
+	uint32_t loads;               /* how often it became current */
+	uid_t author;
+	bool from_source;
+	char sha256[SHA256_HEX_BYTES + 1];
+	char source_name[LIMIT_ID_BYTES + 1];
+};
+
+struct versions {
+	struct version items[LIMIT_VERSIONS]; /* oldest number first, no gaps */
+	size_t n;
+	uint32_t last_number;         /* never used again, also when pruned */
+	uint32_t current;             /* number; 0: none yet */
+	uint32_t previous;            /* the one that was current before; 0: none, or pruned */
+};
+
+const struct version *versions_find(const struct versions *v, uint32_t number);            /* NULL */
+const struct version *versions_find_object(const struct versions *v, const char *sha256);   /* NULL */
+const struct version *versions_current(const struct versions *v);                           /* NULL before the first */
+/* The candidate becomes current: an object already in the history keeps its number, else it gets the next one, and
+ * the oldest that is neither current nor previous makes room. Returns its number. */
+uint32_t versions_commit(struct versions *v, const struct version *candidate, int64_t wall_ms);
+const char *versions_status(const struct versions *v, const struct version *item);          /* "current", "good" (ran before), "superseded" */
+
+void version_json(const struct version *item, const char *status, struct json_out *o, const char *key); /* an object */
+void versions_json(const struct versions *v, struct json_out *o, const char *key);          /* an array, newest first */
+/* What versions_save wrote, checked: -1 with err when it doesn't fit together. */
+void versions_save(const struct versions *v, struct json_out *o, const char *key);
+int versions_load(struct versions *v, struct json_span saved, struct err *e);
+void version_save(const struct version *item, struct json_out *o, const char *key);
+int version_load(struct version *item, struct json_span saved, struct err *e);
+
+#endif

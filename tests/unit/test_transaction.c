@@ -1,0 +1,764 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The reload's transaction: every order of every event, in step or out of step, host death, timer and cancel
+ * included, until no new state appears, beside a model of what the world has seen; bugs put in that must be
+ * found; and the take-over's table. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int seeded;
+#define SEEDED(bug) (seeded == (bug))
+#include "daemon/reload/transaction.c"
+
+#include "tests/support/check_main.h"
+
+#define BUGS 10
+
+/* What the world has seen of one transaction. */
+struct model {
+	uint8_t host_dead, timer, held, answered, finished;
+	uint8_t placed, quiesce_sent, abort_sent, aborted, load_sent, loaded, kill_sent, cancel_seen;
+	uint8_t seal_sent, sealed, keep_sent, kept, record_sent, recorded, commit_sent, committed, adopted;
+	uint8_t released, makes;
+};
+
+struct node {
+	struct txn t;
+	struct model m;
+};
+
+static uint32_t at_finish_wanted(const struct node *n)
+{
+	bool save_ok = n->t.mode == TXN_SAVE_ONLY && n->m.kept;
+
+	return save_ok ? 0 : 1;
+}
+
+#define MUST(cond, text)                                                                                     \
+	do {                                                                                                 \
+		if (!(cond))                                                                                 \
+			return text;                                                                         \
+	} while (0)
+
+/* The actions, in their order, against what the world allows. */
+static const char *actions_do(struct node *n, const struct txn_actions *out)
+{
+	struct model *m = &n->m;
+	const uint32_t to_host = TXN_DO_SEND_REHEARSE | TXN_DO_SEND_QUIESCE | TXN_DO_SEND_SAVE |
+				 TXN_DO_SEND_LOAD | TXN_DO_SEND_COMMIT | TXN_DO_SEND_ABORT | TXN_DO_KILL_HOST;
+	uint32_t set = out->set;
+
+	MUST(!m->finished, "actions after FINISHED");
+	MUST(!(set & to_host) || !m->host_dead, "something is sent to a dead host");
+	MUST(!(set & TXN_DO_CLEAR_TIMER) || m->timer, "a timer is cleared that isn't armed");
+	m->timer = set & TXN_DO_SET_TIMER ? 1 : set & TXN_DO_CLEAR_TIMER ? 0 : m->timer;
+	if (set & TXN_DO_PLACE)
+		m->placed = 1;
+	if (set & TXN_DO_HOLD_CALLS) {
+		MUST(!m->held && !m->released, "calls are held twice");
+		m->held = 1;
+	}
+	if (set & TXN_DO_SEND_QUIESCE) {
+		MUST(m->held, "quiesced without holding the calls");
+		m->quiesce_sent = 1;
+	}
+	if (set & TXN_DO_MAKE_STATE) {
+		MUST(++m->makes <= 1 + TXN_SAVE_RETRIES, "too many states are made");
+		MUST(out->state_bytes > 0 && out->state_bytes <= LIMIT_STATE_BYTES, "size of the state");
+	}
+	if (set & TXN_DO_SEAL)
+		m->seal_sent = 1;
+	if (set & TXN_DO_KEEP_STATE) {
+		MUST(m->sealed, "a state is kept that isn't sealed");
+		m->keep_sent = 1;
+	}
+	if (set & TXN_DO_SEND_LOAD) {
+		MUST(m->sealed && m->kept && m->held, "LOAD before the state is sealed and kept");
+		m->load_sent = 1;
+	}
+	if (set & TXN_DO_RECORD) {
+		MUST(m->loaded, "recorded before it is loaded");
+		m->record_sent = 1;
+	}
+	if (set & TXN_DO_SEND_COMMIT) {
+		MUST(m->sealed && m->kept && m->loaded && m->recorded,
+			"COMMIT before sealed, kept, loaded and recorded");
+		m->commit_sent = 1;
+	}
+	if (set & TXN_DO_SEND_ABORT) {
+		MUST(!m->commit_sent && !m->abort_sent, "ABORT twice, or after COMMIT");
+		m->abort_sent = 1;
+	}
+	if (set & TXN_DO_KILL_HOST) {
+		MUST(!m->kill_sent && m->sealed && m->load_sent, "KILL twice, or before it is needed");
+		m->kill_sent = 1;
+	}
+	if (set & TXN_DO_ADOPT) {
+		MUST(m->committed && !m->kill_sent, "adopted without COMMITTED");
+		m->adopted = 1;
+		m->record_sent = 0;
+	}
+	if (set & TXN_DO_UNRECORD)
+		m->record_sent = 0;
+	if (set & TXN_DO_DROP_STATE)
+		m->keep_sent = 0;
+	if (set & TXN_DO_UNPLACE) {
+		MUST(m->placed, "unplaced twice");
+		m->placed = 0;
+	}
+	if (set & TXN_DO_RELEASE_CALLS) {
+		MUST(m->held && !m->released, "calls are released that aren't held");
+		MUST(!m->keep_sent || m->host_dead, "calls are released while an older state is kept");
+		m->held = 0;
+		m->released = 1;
+	}
+	if (set & TXN_DO_RECOVER) {
+		MUST(m->host_dead && m->sealed && m->keep_sent && !m->adopted,
+			"recovery without death, state or need");
+		MUST(!out->ok && out->outcome == TXN_RECOVERED, "a recovery that isn't answered as one");
+	}
+	if (set & TXN_DO_ANSWER) {
+		MUST(!m->answered, "answered twice");
+		m->answered = 1;
+	}
+	if (set & TXN_DO_FINISHED)
+		m->finished = 1;
+	return NULL;
+}
+
+/* What must hold when it is over. */
+static const char *finish_check(const struct node *n, const struct txn_actions *out)
+{
+	const struct model *m = &n->m;
+	bool reload = n->t.mode == TXN_RELOAD;
+	bool recover = out->set & TXN_DO_RECOVER;
+
+	MUST(m->answered, "finished without an answer");
+	MUST(!m->timer, "finished with a timer");
+	MUST(!m->placed, "the candidate's object stays");
+	MUST(!m->record_sent, "the candidate stays recorded");
+	MUST(n->t.step == TXN_DONE, "finished, and not done");
+	if (at_finish_wanted(n) || m->host_dead)
+		MUST(!m->held, "calls are held for ever");
+	else
+		MUST(m->held, "calls were released to a process that is being stopped");
+	if (out->ok) {
+		MUST(out->outcome == TXN_CHANGED, "ok, and nothing changed");
+		MUST(reload ? m->adopted && !m->keep_sent : m->kept && m->keep_sent,
+			"ok without what was wanted");
+		MUST(out->host_gone == m->host_dead, "whether the host lives");
+		return NULL;
+	}
+	MUST(!m->adopted, "failed, and the new version is current");
+	MUST(out->failure != TXN_FAILURE_NONE, "failed without a reason");
+	MUST(out->failed_step > TXN_IDLE && out->failed_step < TXN_UNLOAD, "failed in no step");
+	MUST(recover || !m->keep_sent, "a state stays kept that is out of date");
+	switch (out->outcome) {
+	case TXN_NOTHING_CHANGED:
+		MUST(!m->host_dead, "nothing changed, and the host is dead");
+		MUST(!m->quiesce_sent || m->abort_sent, "a quiesced host is left so");
+		MUST(!m->load_sent || m->aborted, "candidate code may still be in the process that serves");
+		MUST(!m->kill_sent, "nothing changed, and it was killed");
+		break;
+	case TXN_RECOVERED:
+		MUST(recover, "recovered without RECOVER");
+		break;
+	case TXN_STATE_LOST:
+		MUST(m->host_dead, "lost, and it lives");
+		MUST(!m->sealed || !reload, "lost, though it was sealed");
+		break;
+	case TXN_CHANGED:
+	case TXN_OUTCOME__N:
+		return "failed, and changed";
+	}
+	return NULL;
+}
+
+static const char *step_check(struct node *n, const struct txn_event *ev, bool *ret_taken)
+{
+	static const struct txn_policy p = { .timeout_ms = {
+						     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 0, 0 } };
+	struct txn before = n->t;
+	struct txn_actions out;
+	const char *wrong;
+
+	switch (ev->type) { /* what the world has seen, if it is in step */
+	case TXN_EV_HOST_DIED:
+		n->m.host_dead = 1;
+		break;
+	case TXN_EV_TIMER:
+		n->m.timer = 0;
+		break;
+	case TXN_EV_LOADED:
+		n->m.loaded |= n->t.step == TXN_LOAD;
+		break;
+	case TXN_EV_SEALED:
+		n->m.sealed |= n->m.seal_sent;
+		break;
+	case TXN_EV_KEPT:
+		n->m.kept |= n->m.keep_sent;
+		break;
+	case TXN_EV_RECORDED:
+		n->m.recorded |= n->m.record_sent;
+		break;
+	case TXN_EV_COMMITTED:
+		n->m.committed |= n->m.commit_sent;
+		break;
+	case TXN_EV_ABORTED:
+		n->m.aborted |= n->m.abort_sent;
+		break;
+	default: /* the others leave no trace */
+		break;
+	}
+	*ret_taken = txn_step(&n->t, &p, ev, &out);
+	if (!*ret_taken) {
+		MUST(memcmp(&before, &n->t, sizeof before) == 0 && out.set == 0,
+			"not taken, and something changed");
+		MUST(ev->type != TXN_EV_TIMER, "the timer was armed for nothing");
+		MUST(ev->type != TXN_EV_HOST_DIED || before.step == TXN_DONE, "a death is not taken");
+		return NULL;
+	}
+	wrong = actions_do(n, &out);
+	MUST(wrong == NULL, wrong);
+	if (ev->type == TXN_EV_CANCEL && n->t.mode == TXN_SAVE_ONLY)
+		MUST(n->m.finished, "the cancel of a save doesn't end it at once");
+	if (n->m.finished)
+		return finish_check(n, &out);
+	MUST(n->m.timer == (n->t.step != TXN_KILL), "a step without a deadline");
+	MUST(n->t.held == n->m.held, "what it thinks of the calls");
+	return NULL;
+}
+
+/* ---- the set of states seen ---- */
+
+#define SLOTS (1u << 20)
+
+struct seen {
+	struct node *nodes;
+	uint32_t *slots; /* index + 1 */
+	uint32_t n;
+};
+
+static uint32_t hash_of(const void *bytes, size_t size)
+{
+	const unsigned char *p = bytes;
+	uint32_t h = 2166136261u;
+
+	while (size-- > 0)
+		h = (h ^ *p++) * 16777619u;
+	return h ^ h >> 15;
+}
+
+static void seen_add(struct seen *s, const struct node *n)
+{
+	uint32_t i = hash_of(n, sizeof *n) % SLOTS;
+
+	for (; s->slots[i] != 0; i = (i + 1) % SLOTS)
+		if (memcmp(&s->nodes[s->slots[i] - 1], n, sizeof *n) == 0)
+			return;
+	ck_assert_uint_lt(s->n, SLOTS / 2);
+	memcpy(&s->nodes[s->n++], n, sizeof *n);
+	s->slots[i] = s->n;
+}
+
+/* From any state, timers alone (and the death of a host that was killed) bring the end: nothing waits for
+ * ever. */
+static const char *ends_by_itself(struct node n)
+{
+	bool taken;
+	int i;
+
+	for (i = 0; i < 8 && !n.m.finished; i++) {
+		struct txn_event ev = { .type = n.t.step == TXN_KILL ? TXN_EV_HOST_DIED : TXN_EV_TIMER };
+		const char *wrong = step_check(&n, &ev, &taken);
+
+		MUST(wrong == NULL, wrong);
+		MUST(taken, "a deadline that is nothing");
+	}
+	MUST(n.m.finished, "it never ends");
+	return NULL;
+}
+
+static bool from_host(enum txn_event_type e)
+{
+	static const bool table_of[TXN_EVENT__N] = { [TXN_EV_REHEARSED] = true,
+		[TXN_EV_REHEARSE_FAILED] = true,
+		[TXN_EV_QUIESCED] = true,
+		[TXN_EV_SAVED] = true,
+		[TXN_EV_SAVE_TOO_SMALL] = true,
+		[TXN_EV_SAVE_FAILED] = true,
+		[TXN_EV_LOADED] = true,
+		[TXN_EV_LOAD_FAILED] = true,
+		[TXN_EV_COMMITTED] = true,
+		[TXN_EV_UNLOADED] = true,
+		[TXN_EV_ABORTED] = true,
+		[TXN_EV_HOST_DIED] = true };
+
+	return table_of[e];
+}
+
+/* The sizes worth trying: none, small, all that there is, one more, twice as much, the limit, beyond it. */
+static int sizes_of(const struct node *n, enum txn_event_type e, uint64_t sizes[8])
+{
+	int k = 0;
+
+	sizes[k++] = 0;
+	if (e != TXN_EV_REHEARSED && e != TXN_EV_SAVED && e != TXN_EV_SAVE_TOO_SMALL)
+		return k;
+	sizes[k++] = 1000;
+	sizes[k++] = n->t.state_bytes;
+	sizes[k++] = n->t.state_bytes + 1;
+	sizes[k++] = n->t.state_bytes * 2;
+	sizes[k++] = LIMIT_STATE_BYTES;
+	sizes[k++] = LIMIT_STATE_BYTES + 1;
+	sizes[k++] = UINT64_MAX;
+	return k;
+}
+
+static const char *explore_node(struct seen *s, const struct node *from, unsigned long *ret_steps)
+{
+	enum txn_event_type e;
+	uint64_t sizes[8];
+	bool taken;
+	int k, n_sizes;
+
+	for (e = 0; e < TXN_EVENT__N; e++) {
+		if ((from->m.host_dead && from_host(e)) || (e == TXN_EV_TIMER && !from->m.timer))
+			continue; /* a dead host says nothing; a timer that isn't armed doesn't fire */
+		n_sizes = sizes_of(from, e, sizes);
+		for (k = 0; k < n_sizes; k++) {
+			struct txn_event ev = { .type = e, .bytes = sizes[k] };
+			struct node next;
+			const char *wrong;
+
+			memcpy(&next, from, sizeof next);
+			wrong = step_check(&next, &ev, &taken);
+			++*ret_steps;
+			MUST(wrong == NULL, wrong);
+			if (taken && !next.m.finished) {
+				wrong = ends_by_itself(next);
+				MUST(wrong == NULL, wrong);
+			}
+			if (taken)
+				seen_add(s, &next);
+		}
+	}
+	return NULL;
+}
+
+static const char *explore(enum txn_mode mode, bool print)
+{
+	static const struct txn_policy p = { .timeout_ms = {
+						     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 0, 0 } };
+	struct seen s = { .nodes = calloc(SLOTS / 2, sizeof(struct node)),
+		.slots = calloc(SLOTS, sizeof(uint32_t)) };
+	struct node first;
+	struct txn_actions out;
+	unsigned long steps = 0, finished = 0;
+	uint32_t i;
+	const char *wrong;
+
+	ck_assert(s.nodes != NULL && s.slots != NULL);
+	memset(&first, 0, sizeof first);
+	txn_begin(&first.t, mode, &p, 0, &out);
+	wrong = actions_do(&first, &out);
+	if (wrong == NULL)
+		seen_add(&s, &first);
+	for (i = 0; i < s.n && wrong == NULL; i++) {
+		wrong = explore_node(&s, &s.nodes[i], &steps);
+		finished += s.nodes[i].m.finished;
+	}
+	if (print)
+		printf("transaction, mode %d: %u states, %lu of them ends, %lu steps\n", (int)mode, s.n,
+			finished, steps);
+	free(s.nodes);
+	free(s.slots);
+	return wrong;
+}
+
+START_TEST(every_order_of_events)
+{
+	const char *wrong = explore(TXN_RELOAD, true);
+
+	ck_assert_msg(wrong == NULL, "reload: %s", wrong);
+	wrong = explore(TXN_SAVE_ONLY, true);
+	ck_assert_msg(wrong == NULL, "save only: %s", wrong);
+}
+END_TEST
+
+START_TEST(seeded_bugs_are_found)
+{
+	const char *wrong;
+
+	for (seeded = 1; seeded <= BUGS; seeded++) {
+		wrong = explore(TXN_RELOAD, false);
+		ck_assert_msg(wrong != NULL, "bug %d is not found", seeded);
+		printf("transaction, bug %d: %s\n", seeded, wrong);
+	}
+	seeded = 0;
+}
+END_TEST
+
+/* ---- directed ---- */
+
+struct run {
+	struct txn t;
+	struct txn_policy p;
+	struct txn_actions out;
+};
+
+static void run_begin(struct run *r, enum txn_mode mode)
+{
+	r->p = txn_policy_default();
+	txn_begin(&r->t, mode, &r->p, 0, &r->out);
+}
+
+static void run_do(struct run *r, enum txn_event_type type, uint64_t bytes, uint32_t want)
+{
+	struct txn_event ev = { .type = type, .bytes = bytes };
+
+	ck_assert_msg(txn_step(&r->t, &r->p, &ev, &r->out), "%s is not taken in %s", txn_event_text(type),
+		txn_step_text(r->t.step));
+	ck_assert_msg(
+		r->out.set == want, "%s: actions 0x%x, not 0x%x", txn_event_text(type), r->out.set, want);
+}
+
+/* To the step named, by the straight way. */
+static void run_to(struct run *r, enum txn_step step)
+{
+	static const struct {
+		enum txn_step from;
+		enum txn_event_type type;
+		uint64_t bytes;
+		uint32_t want;
+	} way[] = {
+		{ TXN_PLACE, TXN_EV_PLACED, 0, TXN_DO_SEND_REHEARSE | TXN_DO_SET_TIMER },
+		{ TXN_REHEARSE, TXN_EV_REHEARSED, 5000,
+			TXN_DO_HOLD_CALLS | TXN_DO_SEND_QUIESCE | TXN_DO_SET_TIMER },
+		{ TXN_QUIESCE, TXN_EV_QUIESCED, 0, TXN_DO_MAKE_STATE | TXN_DO_SET_TIMER },
+		{ TXN_MAKE, TXN_EV_MADE, 0, TXN_DO_SEND_SAVE | TXN_DO_SET_TIMER },
+		{ TXN_SAVE, TXN_EV_SAVED, 5001, TXN_DO_SEAL | TXN_DO_SET_TIMER },
+		{ TXN_SEAL, TXN_EV_SEALED, 0, TXN_DO_KEEP_STATE | TXN_DO_SET_TIMER },
+		{ TXN_KEEP, TXN_EV_KEPT, 0, TXN_DO_SEND_LOAD | TXN_DO_SET_TIMER },
+		{ TXN_LOAD, TXN_EV_LOADED, 0, TXN_DO_RECORD | TXN_DO_SET_TIMER },
+		{ TXN_RECORD, TXN_EV_RECORDED, 0, TXN_DO_SEND_COMMIT | TXN_DO_SET_TIMER },
+		{ TXN_COMMIT, TXN_EV_COMMITTED, 0,
+			TXN_DO_ADOPT | TXN_DO_DROP_STATE | TXN_DO_UNPLACE | TXN_DO_RELEASE_CALLS |
+				TXN_DO_SET_TIMER },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof way / sizeof way[0] && r->t.step != step; i++)
+		if (way[i].from == r->t.step)
+			run_do(r, way[i].type, way[i].bytes, way[i].want);
+	ck_assert_int_eq(r->t.step, step);
+}
+
+#define ENDS (TXN_DO_CLEAR_TIMER | TXN_DO_ANSWER | TXN_DO_FINISHED)
+
+START_TEST(the_straight_way)
+{
+	struct run r;
+
+	run_begin(&r, TXN_RELOAD);
+	ck_assert_uint_eq(r.out.set, TXN_DO_PLACE | TXN_DO_SET_TIMER);
+	run_to(&r, TXN_UNLOAD);
+	ck_assert(txn_active(&r.t) && txn_committing(&r.t));
+	run_do(&r, TXN_EV_UNLOADED, 0, ENDS);
+	ck_assert(r.out.ok && !r.out.host_gone && !r.out.not_unloaded && !txn_active(&r.t));
+}
+END_TEST
+
+START_TEST(each_step_that_fails_says_which_and_what_it_means)
+{
+	static const uint32_t same = ENDS | TXN_DO_UNPLACE,
+			      quiet = same | TXN_DO_SEND_ABORT | TXN_DO_RELEASE_CALLS,
+			      made_too = quiet | TXN_DO_DROP_STATE;
+	static const struct {
+		enum txn_step step;
+		enum txn_event_type type;
+		uint64_t bytes;
+		uint32_t want;
+		enum txn_failure failure;
+	} rows[] = {
+		{ TXN_PLACE, TXN_EV_PLACE_FAILED, 0, same, TXN_FAILURE_SAID },
+		{ TXN_PLACE, TXN_EV_TIMER, 0, same & ~TXN_DO_CLEAR_TIMER, TXN_FAILURE_TIMEOUT },
+		{ TXN_PLACE, TXN_EV_CANCEL, 0, same, TXN_FAILURE_CANCELLED },
+		{ TXN_REHEARSE, TXN_EV_REHEARSE_FAILED, 0, same, TXN_FAILURE_SAID },
+		{ TXN_REHEARSE, TXN_EV_REHEARSED, LIMIT_STATE_BYTES + 1, same, TXN_FAILURE_STATE_SIZE },
+		{ TXN_REHEARSE, TXN_EV_TIMER, 0, (same | TXN_DO_SEND_ABORT) & ~TXN_DO_CLEAR_TIMER,
+			TXN_FAILURE_TIMEOUT },
+		{ TXN_REHEARSE, TXN_EV_CANCEL, 0, same | TXN_DO_SEND_ABORT, TXN_FAILURE_CANCELLED },
+		{ TXN_QUIESCE, TXN_EV_TIMER, 0, quiet & ~TXN_DO_CLEAR_TIMER, TXN_FAILURE_TIMEOUT },
+		{ TXN_QUIESCE, TXN_EV_CANCEL, 0, quiet, TXN_FAILURE_CANCELLED },
+		{ TXN_MAKE, TXN_EV_MAKE_FAILED, 0, made_too, TXN_FAILURE_SAID },
+		{ TXN_SAVE, TXN_EV_SAVE_FAILED, 0, made_too, TXN_FAILURE_SAID },
+		{ TXN_SAVE, TXN_EV_SAVED, 0, made_too, TXN_FAILURE_STATE_SIZE },
+		{ TXN_SAVE, TXN_EV_SAVED, 1u << 30, made_too, TXN_FAILURE_STATE_SIZE },
+		{ TXN_SAVE, TXN_EV_SAVE_TOO_SMALL, 1, made_too, TXN_FAILURE_STATE_SIZE },
+		{ TXN_SAVE, TXN_EV_SAVE_TOO_SMALL, UINT64_MAX, made_too, TXN_FAILURE_STATE_SIZE },
+		{ TXN_SEAL, TXN_EV_SEAL_FAILED, 0, made_too, TXN_FAILURE_SAID },
+		{ TXN_KEEP, TXN_EV_KEEP_FAILED, 0, made_too, TXN_FAILURE_SAID },
+		{ TXN_KEEP, TXN_EV_CANCEL, 0, made_too, TXN_FAILURE_CANCELLED },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct run r;
+
+		run_begin(&r, TXN_RELOAD);
+		run_to(&r, rows[i].step);
+		run_do(&r, rows[i].type, rows[i].bytes, rows[i].want);
+		ck_assert(!r.out.ok);
+		ck_assert_int_eq(r.out.outcome, TXN_NOTHING_CHANGED);
+		ck_assert_int_eq(r.out.failed_step, rows[i].step);
+		ck_assert_int_eq(r.out.failure, rows[i].failure);
+	}
+}
+END_TEST
+
+START_TEST(a_load_that_fails_waits_for_aborted)
+{
+	static const struct {
+		enum txn_step step;
+		enum txn_event_type type;
+		enum txn_failure failure;
+		uint32_t unrecord;
+	} rows[] = {
+		{ TXN_LOAD, TXN_EV_LOAD_FAILED, TXN_FAILURE_SAID, 0 },
+		{ TXN_LOAD, TXN_EV_CANCEL, TXN_FAILURE_CANCELLED, 0 },
+		{ TXN_RECORD, TXN_EV_RECORD_FAILED, TXN_FAILURE_SAID, TXN_DO_UNRECORD },
+		{ TXN_RECORD, TXN_EV_TIMER, TXN_FAILURE_TIMEOUT, TXN_DO_UNRECORD },
+		{ TXN_RECORD, TXN_EV_CANCEL, TXN_FAILURE_CANCELLED, TXN_DO_UNRECORD },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct run r;
+
+		run_begin(&r, TXN_RELOAD);
+		run_to(&r, rows[i].step);
+		run_do(&r, rows[i].type, 0, TXN_DO_SEND_ABORT | TXN_DO_SET_TIMER);
+		run_do(&r, TXN_EV_ABORTED, 0,
+			ENDS | TXN_DO_DROP_STATE | TXN_DO_UNPLACE | TXN_DO_RELEASE_CALLS | rows[i].unrecord);
+		ck_assert_int_eq(r.out.outcome, TXN_NOTHING_CHANGED);
+		ck_assert_int_eq(r.out.failed_step, rows[i].step);
+		ck_assert_int_eq(r.out.failure, rows[i].failure);
+	}
+}
+END_TEST
+
+START_TEST(a_host_that_hangs_is_killed_and_the_old_version_recovers)
+{
+	static const enum txn_step rows[] = { TXN_LOAD, TXN_COMMIT };
+	size_t i;
+
+	for (i = 0; i < 2; i++) {
+		struct run r;
+
+		run_begin(&r, TXN_RELOAD);
+		run_to(&r, rows[i]);
+		run_do(&r, TXN_EV_TIMER, 0, TXN_DO_KILL_HOST);
+		run_do(&r, TXN_EV_HOST_DIED, 0,
+			TXN_DO_UNPLACE | TXN_DO_RELEASE_CALLS | TXN_DO_RECOVER | TXN_DO_ANSWER |
+				TXN_DO_FINISHED | (rows[i] == TXN_COMMIT ? TXN_DO_UNRECORD : 0));
+		ck_assert_int_eq(r.out.outcome, TXN_RECOVERED);
+		ck_assert_int_eq(r.out.failed_step, rows[i]);
+		ck_assert_int_eq(r.out.failure, TXN_FAILURE_TIMEOUT);
+	}
+}
+END_TEST
+
+START_TEST(death_before_and_after_the_seal)
+{
+	enum txn_step step;
+
+	for (step = TXN_PLACE; step <= TXN_UNLOAD; step++) {
+		struct txn_event died = { .type = TXN_EV_HOST_DIED };
+		struct run r;
+
+		run_begin(&r, TXN_RELOAD);
+		run_to(&r, step);
+		ck_assert(txn_step(&r.t, &r.p, &died, &r.out));
+		ck_assert(r.out.set & TXN_DO_FINISHED);
+		if (step < TXN_KEEP)
+			ck_assert_int_eq(r.out.outcome, TXN_STATE_LOST);
+		else if (step < TXN_UNLOAD)
+			ck_assert(r.out.outcome == TXN_RECOVERED && (r.out.set & TXN_DO_RECOVER));
+		else
+			ck_assert(r.out.ok && r.out.host_gone && !(r.out.set & TXN_DO_RECOVER));
+	}
+}
+END_TEST
+
+START_TEST(too_small_is_made_bigger_three_times)
+{
+	struct run r;
+	int i;
+
+	run_begin(&r, TXN_RELOAD);
+	run_to(&r, TXN_SAVE);
+	for (i = 0; i < TXN_SAVE_RETRIES; i++) {
+		run_do(&r, TXN_EV_SAVE_TOO_SMALL, r.t.state_bytes + 1, TXN_DO_MAKE_STATE | TXN_DO_SET_TIMER);
+		run_do(&r, TXN_EV_MADE, 0, TXN_DO_SEND_SAVE | TXN_DO_SET_TIMER);
+	}
+	run_do(&r, TXN_EV_SAVE_TOO_SMALL, r.t.state_bytes + 1,
+		ENDS | TXN_DO_SEND_ABORT | TXN_DO_DROP_STATE | TXN_DO_UNPLACE | TXN_DO_RELEASE_CALLS);
+	ck_assert_int_eq(r.out.failure, TXN_FAILURE_STATE_GROWS);
+}
+END_TEST
+
+START_TEST(save_only_ends_quiesced_and_kept)
+{
+	struct run r;
+
+	run_begin(&r, TXN_SAVE_ONLY);
+	ck_assert_uint_eq(r.out.set, TXN_DO_HOLD_CALLS | TXN_DO_SEND_QUIESCE | TXN_DO_SET_TIMER);
+	run_do(&r, TXN_EV_QUIESCED, 0, TXN_DO_MAKE_STATE | TXN_DO_SET_TIMER);
+	ck_assert_uint_eq(r.out.state_bytes, TXN_STATE_BYTES_FIRST);
+	run_to(&r, TXN_KEEP);
+	run_do(&r, TXN_EV_KEPT, 0, ENDS);
+	ck_assert(r.out.ok && !r.out.host_gone);
+
+	run_begin(&r, TXN_SAVE_ONLY);
+	run_to(&r, TXN_KEEP);
+	run_do(&r, TXN_EV_HOST_DIED, 0, 0); /* the state is sealed and on its way: waits for it */
+	run_do(&r, TXN_EV_KEPT, 0, ENDS | TXN_DO_RELEASE_CALLS);
+	ck_assert(r.out.ok && r.out.host_gone);
+
+	run_begin(&r, TXN_SAVE_ONLY);
+	run_to(&r, TXN_KEEP);
+	run_do(&r, TXN_EV_HOST_DIED, 0, 0);
+	run_do(&r, TXN_EV_KEEP_FAILED, 0, ENDS | TXN_DO_RELEASE_CALLS | TXN_DO_DROP_STATE);
+	ck_assert_int_eq(r.out.outcome, TXN_STATE_LOST);
+}
+END_TEST
+
+START_TEST(messages_out_of_turn_change_nothing)
+{
+	enum txn_event_type e;
+	struct run r;
+
+	run_begin(&r, TXN_RELOAD);
+	run_to(&r, TXN_LOAD);
+	for (e = 0; e < TXN_EVENT__N; e++) {
+		struct txn_event ev = { .type = e, .bytes = 5 };
+
+		if (e == TXN_EV_LOADED || e == TXN_EV_LOAD_FAILED || e == TXN_EV_HOST_DIED ||
+			e == TXN_EV_TIMER || e == TXN_EV_CANCEL)
+			continue;
+		ck_assert(!txn_step(&r.t, &r.p, &ev, &r.out));
+		ck_assert_uint_eq(r.out.set, 0);
+	}
+	ck_assert_int_eq(r.t.step, TXN_LOAD);
+}
+END_TEST
+
+START_TEST(take_over_rows)
+{
+	static const struct {
+		struct txn_found f;
+		enum txn_take_over want;
+	} rows[] = {
+		/* alive, phase, runs, candidate of the host, current, candidate recorded, state */
+		{ { true, HOST_PHASE_SERVING, 1, 0, 1, 0, false }, TXN_TAKE_NOTHING },
+		{ { true, HOST_PHASE_SERVING, 1, 2, 1, 0, false }, TXN_TAKE_UNDO }, /* in a rehearsal */
+		{ { true, HOST_PHASE_SERVING, 1, 0, 1, 2, true },
+			TXN_TAKE_UNDO }, /* aborted, not unrecorded */
+		{ { true, HOST_PHASE_SERVING, 1, 0, 1, 0, true },
+			TXN_TAKE_UNDO }, /* aborted, state not dropped */
+		{ { true, HOST_PHASE_QUIESCED, 1, 0, 1, 0, false }, TXN_TAKE_UNDO },
+		{ { true, HOST_PHASE_QUIESCED, 1, 2, 1, 0, true }, TXN_TAKE_UNDO },
+		{ { true, HOST_PHASE_LOADED, 1, 2, 1, 0, true }, TXN_TAKE_UNDO },
+		{ { true, HOST_PHASE_LOADED, 1, 2, 1, 2, true },
+			TXN_TAKE_UNDO }, /* recorded, not committed */
+		{ { true, HOST_PHASE_SERVING, 2, 0, 1, 2, true }, TXN_TAKE_COMPLETE },
+		{ { true, HOST_PHASE_SERVING, 2, 2, 1, 2, true }, TXN_TAKE_COMPLETE },
+		{ { true, HOST_PHASE_SERVING, 2, 0, 2, 0, true },
+			TXN_TAKE_UNDO }, /* adopted, state not dropped */
+		{ { true, HOST_PHASE_QUIESCED, 2, 0, 1, 2, false }, TXN_TAKE_COMPLETE },
+		{ { true, HOST_PHASE_LOADED, 2, 2, 1, 2, true }, TXN_TAKE_KILL },
+		{ { true, HOST_PHASE_SERVING, 3, 0, 1, 2, true }, TXN_TAKE_KILL }, /* nobody gave it 3 */
+		{ { true, HOST_PHASE_SERVING, 0, 0, 1, 0, false }, TXN_TAKE_KILL },
+		{ { true, HOST_PHASE_EMPTY, 1, 0, 1, 0, false }, TXN_TAKE_KILL },
+		{ { true, (enum host_phase)77, 1, 0, 1, 0, false }, TXN_TAKE_KILL },
+		{ { false, HOST_PHASE_EMPTY, 0, 0, 1, 2, true }, TXN_TAKE_RECOVER },
+		{ { false, HOST_PHASE_EMPTY, 0, 0, 1, 0, true }, TXN_TAKE_RECOVER },
+		{ { false, HOST_PHASE_EMPTY, 0, 0, 1, 2, false }, TXN_TAKE_UNDO }, /* only the record */
+		{ { false, HOST_PHASE_EMPTY, 0, 0, 1, 0, false }, TXN_TAKE_NOTHING },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof rows / sizeof rows[0]; i++)
+		ck_assert_msg(txn_take_over(&rows[i].f) == rows[i].want, "row %zu: %d", i,
+			(int)txn_take_over(&rows[i].f));
+}
+END_TEST
+
+/* Control dies after any step of the straight way, and with the host's answer to it read or not: what does
+ * the next one do? */
+START_TEST(take_over_at_every_step)
+{
+	enum txn_step step;
+	int committed_too;
+
+	for (step = TXN_PLACE; step <= TXN_UNLOAD; step++) {
+		for (committed_too = 0; committed_too < 2; committed_too++) {
+			struct txn_found f = { .alive = true,
+				.phase = HOST_PHASE_SERVING,
+				.host_serial = 1,
+				.current_serial = 1 };
+			bool adopted = step == TXN_UNLOAD;
+
+			if (step > TXN_QUIESCE)
+				f.phase = step > TXN_LOAD ? HOST_PHASE_LOADED : HOST_PHASE_QUIESCED;
+			f.host_candidate = step == TXN_REHEARSE || step > TXN_LOAD ? 2 : 0;
+			f.recorded_serial = step >= TXN_RECORD && !adopted ? 2 : 0;
+			f.has_state = step >= TXN_KEEP && !adopted;
+			f.current_serial = adopted ? 2 : 1;
+			if (adopted || (step == TXN_COMMIT && committed_too)) {
+				f.phase = HOST_PHASE_SERVING;
+				f.host_serial = 2;
+				f.host_candidate = 0;
+			}
+			if (step == TXN_COMMIT && committed_too)
+				ck_assert_int_eq(txn_take_over(&f), TXN_TAKE_COMPLETE);
+			else if (adopted || step == TXN_PLACE || step == TXN_QUIESCE)
+				ck_assert_int_eq(txn_take_over(&f), TXN_TAKE_NOTHING);
+			else
+				ck_assert_int_eq(txn_take_over(&f), TXN_TAKE_UNDO);
+			f.alive = false;
+			ck_assert_int_eq(txn_take_over(&f) == TXN_TAKE_RECOVER, step >= TXN_KEEP && !adopted);
+		}
+	}
+}
+END_TEST
+
+START_TEST(every_step_has_a_name_and_a_deadline)
+{
+	enum txn_step s;
+	struct txn_policy p = txn_policy_default();
+
+	for (s = TXN_PLACE; s < TXN_DONE; s++) {
+		ck_assert(txn_steps[s].name != NULL && txn_steps[s].name[0] != '\0' &&
+			  txn_steps[s].ends_by[0] != '\0');
+		ck_assert((p.timeout_ms[s] > 0) == (s != TXN_KILL));
+	}
+	ck_assert_str_eq(txn_step_text((enum txn_step)999), "unknown");
+	ck_assert_str_eq(txn_failure_text(TXN_FAILURE_TIMEOUT), "timeout");
+	ck_assert_str_eq(txn_outcome_text(TXN_STATE_LOST), "state_lost");
+}
+END_TEST
+
+CHECK_MAIN("transaction", tcase_add_test(tc, every_order_of_events);
+	   tcase_add_test(tc, seeded_bugs_are_found); tcase_add_test(tc, the_straight_way);
+	   tcase_add_test(tc, each_step_that_fails_says_which_and_what_it_means);
+	   tcase_add_test(tc, a_load_that_fails_waits_for_aborted);
+	   tcase_add_test(tc, a_host_that_hangs_is_killed_and_the_old_version_recovers);
+	   tcase_add_test(tc, death_before_and_after_the_seal);
+	   tcase_add_test(tc, too_small_is_made_bigger_three_times);
+	   tcase_add_test(tc, save_only_ends_quiesced_and_kept);
+	   tcase_add_test(tc, messages_out_of_turn_change_nothing); tcase_add_test(tc, take_over_rows);
+	   tcase_add_test(tc, take_over_at_every_step);
+	   tcase_add_test(tc, every_step_has_a_name_and_a_deadline);)

@@ -69,7 +69,7 @@ const struct method methods[METHOD__N] = {
 			P("timeout_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "ends the waiting, not the call (30000)") } },
 	[METHOD_SANDBOX_RELOAD] = { "sandbox.reload", RIGHT_OPERATOR,
 		"Replace the running code by another version, with its state, as a transaction.",
-		"{outcome: reloaded | no_change, from, to, rung, steps_us, pause_us, state_bytes, report, calls_queued, pinned}",
+		"{outcome: reloaded | no_change, from, to, rung, steps_us, pause_us, held_us, state_bytes, report, calls_queued, calls_running, pinned}",
 		{ P_THE_ID, P_CODE,
 			P("quiesce_timeout_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "how long a running call may hold the reload up (5000)"),
 			P("rehearse_timeout_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "time limit of the rehearsal, and of the load (10000)") } },

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * reload and rollback: one answer, told in a few lines: what changed, how long callers waited, what became of
+ * the state. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "client/ctl.h"
+#include "client/output.h"
+
+static bool is_there(struct json_span v)
+{
+	struct json_iter it = json_iter_begin(v);
+	struct json_span key, value;
+	bool yes = true;
+
+	switch (json_type(v)) {
+	case '{':
+	case '[':
+		return json_iter_next(&it, &key, &value);
+	case '"':
+		return !json_string_is(v, "");
+	case 't':
+	case 'f':
+		return json_bool(v, &yes) && yes;
+	case 0:
+	case '0':
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* An array's or object's items behind each other; of an object "name value". */
+static void print_items(struct json_span v)
+{
+	struct json_iter it = json_iter_begin(v);
+	struct json_span key, value;
+	const char *before = " ";
+
+	while (json_iter_next(&it, &key, &value)) {
+		char *name = key.at ? output_text(key) : NULL, *text = output_text(value);
+
+		(void)printf("%s%s%s%s", before, name ? name : "", name ? " " : "", text);
+		before = ", ";
+		free(name);
+		free(text);
+	}
+	(void)putchar('\n');
+}
+
+/* The report's words: "carried 2", "added: note". */
+static void print_report(struct json_span report)
+{
+	struct json_iter it = json_iter_begin(report);
+	struct json_span key, value;
+
+	while (json_iter_next(&it, &key, &value)) {
+		char *word, *text;
+
+		if (!is_there(value))
+			continue;
+		word = output_text(key);
+		if (json_type(value) == '[' || json_type(value) == '{') {
+			(void)printf("  %s:", word);
+			print_items(value);
+		} else {
+			text = output_text(value);
+			(void)printf("  %s %s\n", word, text);
+			free(text);
+		}
+		free(word);
+	}
+}
+
+static void print_steps(struct json_span steps_us)
+{
+	struct json_iter it = json_iter_begin(steps_us);
+	struct json_span key, value;
+	const char *before = "  steps: ";
+	double us;
+
+	while (json_iter_next(&it, &key, &value)) {
+		char *name;
+
+		if (!json_f64(value, &us))
+			continue;
+		name = output_text(key);
+		(void)printf("%s%s %.2f ms", before, name, us / 1000);
+		before = ", ";
+		free(name);
+	}
+	if (*before == ',')
+		(void)putchar('\n');
+}
+
+static void print_head(const char *id, struct json_span result)
+{
+	char *from = output_text(json_get(result, "from")), *to = output_text(json_get(result, "to"));
+	char *rung = output_text(json_get(result, "rung"));
+	int64_t bytes, queued;
+	double pause_us;
+
+	(void)printf("%s: version %s -> %s", id, from, to);
+	if (json_type(json_get(result, "rung")) == '"')
+		(void)printf(", %s", rung);
+	if (json_f64(json_get(result, "pause_us"), &pause_us))
+		(void)printf(", paused %.2f ms", pause_us / 1000);
+	if (json_i64(json_get(result, "state_bytes"), &bytes))
+		(void)printf(", %" PRId64 " bytes of state", bytes);
+	if (json_i64(json_get(result, "calls_queued"), &queued))
+		(void)printf(", %" PRId64 " calls queued", queued);
+	(void)putchar('\n');
+	free(from);
+	free(to);
+	free(rung);
+}
+
+static void print_result(const char *id, struct json_span result)
+{
+	struct json_span pinned = json_get(result, "pinned");
+
+	if (json_string_is(json_get(result, "outcome"), "no_change")) {
+		char *version = output_text(
+			json_get(result, "to").at ? json_get(result, "to") : json_get(result, "from"));
+
+		(void)printf("%s: no change: version %s is this code already\n", id, version);
+		free(version);
+		return;
+	}
+	print_head(id, result);
+	print_report(json_get(result, "report"));
+	print_steps(json_get(result, "steps_us"));
+	if (is_there(pinned)) {
+		char *text = output_text(pinned);
+
+		(void)printf("  the old code stays in memory: %s\n",
+			json_type(pinned) == 't' ? "it is pinned" : text);
+		free(text);
+	}
+}
+
+static int show(const struct ctl *s, struct rpcclient_reply *r)
+{
+	if (!ctl_json_done(s, r)) {
+		output_lines(stderr, json_get(json_get(r->result, "compiler"), "warnings"));
+		if (!s->args->quiet)
+			print_result(s->args->operands[0], r->result);
+	}
+	rpcclient_reply_fini(r);
+	return 0;
+}
+
+int cmd_reload_run(struct ctl *s)
+{
+	struct rpcclient_reply r;
+	int status = ctl_request_code(s, &r);
+
+	return status == 0 ? show(s, &r) : status;
+}
+
+int cmd_rollback_run(struct ctl *s)
+{
+	struct rpcclient_reply r;
+	int status = ctl_request(s, NULL, (struct json_span){ 0 }, &r);
+
+	return status == 0 ? show(s, &r) : status;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * versions: what is kept of a sandbox's module, newest first. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/ctl.h"
+#include "client/output.h"
+
+enum { COLUMN_STATUS = 1, SHA_SHOWN = 12 };
+
+static void add_row(struct output_table *t, struct json_span row)
+{
+	static const char *const keys[] = { "version", "status", "origin", "state_version" };
+	char *sha = output_text(json_get(row, "sha256"));
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		output_table_cell(t, output_text(json_get(row, keys[i])));
+	output_table_cell(t, output_time(json_get(row, "loaded_at")));
+	output_table_cell(t, output_text(json_get(row, "author")));
+	output_table_cell(t, output_text(json_get(row, "bytes")));
+	if (strlen(sha) > SHA_SHOWN)
+		sha[SHA_SHOWN] = '\0';
+	output_table_cell(t, sha);
+	output_table_cell(t, output_text(json_get(row, "source_name")));
+}
+
+int cmd_versions_run(struct ctl *s)
+{
+	static const char *const heads[] = { "VERSION", "STATUS", "ORIGIN", "STATE", "LOADED", "AUTHOR",
+		"BYTES", "SHA256", "SOURCE", NULL };
+	struct json_span key, row;
+	struct rpcclient_reply r;
+	struct output_table t;
+	struct json_iter it;
+	int status = ctl_request(s, NULL, (struct json_span){ 0 }, &r);
+
+	if (status != 0)
+		return status;
+	if (!ctl_json_done(s, &r)) {
+		output_table_init(&t, heads);
+		it = json_iter_begin(json_get(r.result, "versions"));
+		while (json_iter_next(&it, &key, &row))
+			add_row(&t, row);
+		output_table_print(&t, stdout, !s->args->quiet, COLUMN_STATUS, s->colour);
+		output_table_fini(&t);
+	}
+	rpcclient_reply_fini(&r);
+	return 0;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The table of sandboxctl's verbs. A row says which method a verb calls and how its operands become that method's parameters;
+ * options, help and completion are derived from the row and from the method table (option.h), so that they can't drift. */
+#ifndef SANDBOXD_VERB_H
+#define SANDBOXD_VERB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "proto/methods.h"
+
+#define VERB_OPERANDS  3
+#define VERB_OWN       3
+#define VERB_NO_METHOD (-1)
+
+struct ctl;
+
+/* An option that the method table doesn't have, or another spelling of one that it has. */
+struct verb_option {
+	const char *name;       /* without "--"; NULL: only a letter for `param`'s own option */
+	char letter;            /* 0: none */
+	const char *param;      /* the parameter that it gives; NULL: a flag that the verb itself reads */
+	const char *help;       /* of a flag */
+};
+
+struct verb {
+	const char *name;
+	int method;             /* an enum method_id, or VERB_NO_METHOD */
+	int (*run)(struct ctl *s); /* returns the exit status */
+	const char *operands;   /* as usage shows them */
+	const char *operand_params[VERB_OPERANDS]; /* the parameter that each operand gives; NULL: the verb reads it */
+	size_t min_operands, max_operands;
+	const char *rest_param; /* operands behind the last of operand_params are members of this object; NULL: none */
+	bool takes_code;        /* an operand FILE gives object, or source and source_name */
+	const char *notes;      /* what the method's own help doesn't say; NULL: nothing */
+	const char *example;
+	struct verb_option own[VERB_OWN]; /* ends with neither name nor letter */
+};
+
+extern const struct verb verbs[];
+extern const size_t n_verbs;
+
+const struct verb *verb_find(const char *name, const char **ret_nearest); /* NULL: unknown; nearest may be NULL */
+const struct method *verb_method(const struct verb *v);                   /* NULL: it calls none */
+const char *verb_help(const struct verb *v);                              /* one sentence */
+
+/* One function per verb; each in the client/cmd_*.c that has its name. */
+int cmd_create_run(struct ctl *s);
+int cmd_reload_run(struct ctl *s);
+int cmd_rollback_run(struct ctl *s);
+int cmd_destroy_run(struct ctl *s);
+int cmd_start_run(struct ctl *s);
+int cmd_stop_run(struct ctl *s);
+int cmd_restart_run(struct ctl *s);
+int cmd_list_run(struct ctl *s);
+int cmd_info_run(struct ctl *s);
+int cmd_call_run(struct ctl *s);
+int cmd_versions_run(struct ctl *s);
+int cmd_logs_run(struct ctl *s);
+int cmd_events_run(struct ctl *s);
+int cmd_ping_run(struct ctl *s);
+int cmd_daemon_info_run(struct ctl *s);
+int cmd_shutdown_run(struct ctl *s);
+int cmd_help_run(struct ctl *s);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The whole state of a sandbox-host process, and the sending half of its channel. One thread, one request at
+ * a time. Nothing here survives the process: what must, is in control's spec or the spawner's memfds. */
+#ifndef SANDBOXD_HOST_HOST_H
+#define SANDBOXD_HOST_HOST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/host/code.h"
+#include "daemon/host/copy.h"
+#include "daemon/host/replies.h"
+#include "proto/buf.h"
+#include "proto/host_channel.h"
+
+/* Exit statuses that are the host's own; everything else is the module's doing. The last two
+ * come with a HOST_DEATH whose text says what happened. */
+enum host_exit {
+	HOST_EXIT_STOPPED = 0,
+	HOST_EXIT_FAILED = 1,    /* after HOST_FAILED */
+	HOST_EXIT_ORPHAN = 90,   /* EOF on the channel: nobody is left who could read the status */
+	HOST_EXIT_CONTRACT = 91, /* control broke the contract, or the process was started wrongly */
+	HOST_EXIT_RESOURCE = 92  /* the host itself (not the module's arena) got no memory or descriptor */
+};
+
+/* A message that can't be begun yet: calls while too many replies are unacknowledged, and what came after
+ * them. */
+struct host_waiting {
+	struct host_message head;
+	int state_fd;
+	char *body;
+	struct host_waiting *next;
+};
+
+struct host {
+	int channel_fd;
+	uint64_t generation; /* of the first message; 0: none came yet */
+	enum host_phase phase;
+	bool begun;                /* HOST_BEGIN was handled */
+	struct code now;           /* serves */
+	struct code candidate;     /* phase LOADED only */
+	uint64_t candidate_serial; /* from QUIESCE, REHEARSE or LOAD on; 0: no transaction */
+	struct copy rehearsal, saving;
+	uint64_t rehearsal_serial;
+	struct replies replies;
+	struct host_waiting *first, **last;
+	unsigned n_waiting;
+	bool stopped; /* the loop ends */
+	int exit_status;
+};
+
+/* What a message is answered with. Waits until the channel takes it; a closed channel ends the process. */
+void host_post(struct host *h, enum host_message_type type, uint64_t number, uint32_t status, int64_t value,
+	struct buf *body);
+/* Any message, header prepared by the caller but for magic, generation and sizes. -1: can't be sent at all
+ * (err says why). */
+int host_post_raw(struct host *h, struct host_message *head, const void *body, size_t size, struct err *e);
+/* {"code","message","step","name"}; step NULL: none. */
+void host_error_body(struct buf *to, const struct err *e, const char *step);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The host's own life: confine, start a module (fresh or with a state), stop it. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/host/attention.h"
+#include "daemon/host/confine.h"
+#include "daemon/host/death.h"
+#include "daemon/host/lines.h"
+#include "daemon/host/order.h"
+#include "daemon/host/serve.h"
+#include "proto/clock.h"
+#include "proto/sandbox_module.h"
+
+_Noreturn static void life_fail(struct host *h, const struct err *e, const char *step)
+{
+	struct buf body = BUF_INIT;
+
+	(void)fflush(stdout);
+	host_error_body(&body, e, step);
+	host_post(h, HOST_FAILED, 0, 1, 0, &body);
+	_exit(HOST_EXIT_FAILED);
+}
+
+/* The host's last words for a module that ran out of memory, or corrupted it: SIGABRT follows. */
+static void last_word(const char *text)
+{
+	death_last_word(text);
+}
+
+void life_begin(struct host *h, const struct host_message *head, const char *body, int state_fd)
+{
+	struct instance_host services = {
+		.log = lines_log, .last_word = last_word, .attention = &attention_word, .running = code_hook
+	};
+	struct buf report = BUF_INIT;
+	struct err e = ERR_INIT;
+	struct confine c;
+
+	(void)state_fd;
+	if (h->begun)
+		death_end(HOST_EXIT_CONTRACT, "a second BEGIN");
+	if (confine_parse(&c, body, head->body_bytes, h->channel_fd, &e) < 0)
+		death_end(HOST_EXIT_CONTRACT, e.text);
+	if (confine_apply(&c, &e) < 0)
+		life_fail(h, &e, "confine");
+	services.memory_bytes = c.limits.max_memory_bytes;
+	instance_set_host(&services);
+	confine_report(&c, &report);
+	host_post(h, HOST_REPORT, 0, 0, 0, &report);
+	buf_fini(&report);
+	h->begun = true;
+}
+
+void life_start(struct host *h, const struct host_message *head, const char *body, int state_fd)
+{
+	static struct state_report report;
+	struct buf ready = BUF_INIT;
+	struct json_out o = json_out_to(&ready);
+	struct err e = ERR_INIT;
+	struct order order;
+	int64_t began, init_us;
+	int rc;
+
+	if (!h->begun)
+		death_end(HOST_EXIT_CONTRACT, "START before BEGIN");
+	if (head->number == 0 || order_parse(&order, ORDER_START, body, head->body_bytes, &e) < 0)
+		death_end(HOST_EXIT_CONTRACT, head->number ? e.text : "START without a serial");
+	if (code_load(&h->now, head->number, order.path, &e) < 0)
+		life_fail(h, &e, h->now.step);
+	began = clock_monotonic_us();
+	if (state_fd >= 0)
+		rc = code_restore_fd(&h->now, state_fd, false, &report, &e);
+	else
+		rc = code_init(&h->now, order.config.at, order.config.size, &e);
+	init_us = clock_monotonic_us() - began;
+	if (rc < 0)
+		life_fail(h, &e, h->now.step);
+	(void)fflush(stdout);
+	buf_init(&ready, LIMIT_BODY_BYTES);
+	json_out_object(&o, NULL);
+	if (state_fd >= 0) {
+		code_times_json(&h->now, &report, &o);
+	} else {
+		code_times_json(&h->now, NULL, &o);
+		json_out_i64(&o, "init_us", init_us);
+	}
+	json_out_object_end(&o);
+	if (ready.failed) {
+		err_set(&e, ERR_BAD_MODULE, "the module's description exceeds %u bytes", LIMIT_BODY_BYTES);
+		life_fail(h, &e, "descriptor");
+	}
+	h->phase = HOST_PHASE_SERVING;
+	host_post(h, HOST_READY, head->number, 0, 0, &ready);
+	buf_fini(&ready);
+}
+
+void life_stop(struct host *h, const struct host_message *head, const char *body, int state_fd)
+{
+	char cause[OBJECT_CAUSE_BYTES];
+	struct err e = ERR_INIT;
+
+	(void)head, (void)body, (void)state_fd;
+	copy_kill(&h->rehearsal);
+	copy_kill(&h->saving);
+	code_unload(&h->candidate, cause);
+	if (h->now.instance) {
+		death_running("stop");
+		if (instance_stop(h->now.instance, &e) < 0)
+			lines_log(NULL, SBX_WARNING, e.text, strlen(e.text)); /* it ends all the same */
+	}
+	code_unload(&h->now, cause);
+	(void)fflush(stdout);
+	h->phase = HOST_PHASE_EMPTY;
+	host_post(h, HOST_STOPPED, 0, 0, 0, NULL);
+	h->exit_status = HOST_EXIT_STOPPED;
+	h->stopped = true;
+}

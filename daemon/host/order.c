@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Strict: control writes these bodies, so anything unexpected is a difference between two programs of one
+ * build. */
+#include "daemon/host/order.h"
+
+#include <string.h>
+
+static int parse_member(
+	struct order *o, enum order_kind kind, struct json_span key, struct json_span value, struct err *e)
+{
+	if (json_string_is(key, "path")) {
+		int64_t n = json_string(value, o->path, sizeof o->path);
+
+		if (n <= 0 || o->path[0] != '/') /* dlopen would search a relative one */
+			return err_set(e, ERR_BAD_PARAM, "path: not an absolute path of at most %d bytes",
+				LIMIT_PATH_BYTES);
+		return 0;
+	}
+	if (kind == ORDER_START && json_string_is(key, "config")) {
+		if (json_type(value) != '0')
+			o->config = value;
+		return 0;
+	}
+	if (kind == ORDER_REHEARSE && json_string_is(key, "timeout_ms")) {
+		uint64_t ms;
+
+		if (!json_u64(value, &ms) || ms == 0 || ms > ORDER_TIMEOUT_MOST_MS)
+			return err_set(e, ERR_BAD_PARAM, "timeout_ms: not 1 to %u", ORDER_TIMEOUT_MOST_MS);
+		o->timeout_ms = (uint32_t)ms;
+		return 0;
+	}
+	if (kind != ORDER_START && json_string_is(key, "backwards")) {
+		if (!json_bool(value, &o->backwards))
+			return err_set(e, ERR_BAD_PARAM, "backwards: not true or false");
+		return 0;
+	}
+	return err_set(e, ERR_BAD_PARAM, "unknown key %.*s", (int)(key.size < 64 ? key.size : 64), key.at);
+}
+
+int order_parse(struct order *o, enum order_kind kind, const char *json, size_t size, struct err *e)
+{
+	struct json_span key, value, whole = { json, size };
+	struct json_iter it;
+
+	*o = (struct order){ .timeout_ms = DEFAULT_REHEARSE_TIMEOUT_MS };
+	if (json_check(json, size, e) < 0)
+		return err_prefix(e, "a message's body");
+	if (json_type(whole) != '{')
+		return err_set(e, ERR_BAD_PARAM, "a message's body isn't an object");
+	for (it = json_iter_begin(whole); json_iter_next(&it, &key, &value);)
+		if (parse_member(o, kind, key, value, e) < 0)
+			return err_prefix(e, "a message's body");
+	if (!o->path[0])
+		return err_set(e, ERR_BAD_PARAM, "a message's body has no path");
+	return 0;
+}

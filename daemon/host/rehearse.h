@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What forked copies do: rehearse a candidate, save the state. Runs in copies of sandbox-host only. */
+#ifndef SANDBOXD_HOST_REHEARSE_H
+#define SANDBOXD_HOST_REHEARSE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/host/copy.h"
+#include "daemon/host/host.h"
+
+struct rehearse {
+	struct host *host;
+	uint64_t serial;
+	const char *path;
+	bool backwards;
+};
+
+struct save {
+	struct host *host;
+	int fd; /* writable memfd of at least `capacity` bytes */
+	uint64_t capacity;
+};
+
+void rehearse_run(void *ctx /* struct rehearse */, struct copy_answer *answer); /* HOST_REHEARSED's body */
+/* value = bytes written, or needed with status 1 (0: it failed for another reason). */
+void save_run(void *ctx /* struct save */, struct copy_answer *answer);
+
+#endif

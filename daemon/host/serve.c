@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which message is handled in which phase is the table below; the handlers that make a process live or change
+ * live in life.c and txn.c. A message that breaks the contract ends the process: its sender is control, and a
+ * control that can't keep its own contract may not go on with this host. Merely untimely requests that have
+ * an answer are refused by it. */
+#include "daemon/host/serve.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/host/attention.h"
+#include "daemon/host/death.h"
+#include "proto/clock.h"
+#include "proto/fd.h"
+
+/* Calls that control may have sent, and a transaction behind them. */
+#define WAITING_MOST (LIMIT_CALLS_IN_HOST + 16)
+
+/* ---- calls and replies ---- */
+
+/* Sends the answer and keeps it; one that can't be sent is replaced by an error that says so. */
+static void reply(struct host *h, uint64_t number, uint32_t status, struct buf *body)
+{
+	struct host_message head = {
+		.type = HOST_REPLY, .number = number, .sequence = h->replies.next, .status = status
+	};
+	struct err e = ERR_INIT;
+	size_t size = 0;
+	char *kept;
+
+	if (host_post_raw(h, &head, body->data, body->size, &e) < 0) {
+		buf_clear(body);
+		host_error_body(body, &e, NULL);
+		head.status = status = 1;
+		if (body->failed || host_post_raw(h, &head, body->data, body->size, &e) < 0)
+			death_end(HOST_EXIT_RESOURCE, e.text);
+	}
+	kept = buf_take(body, &size);
+	if (!kept)
+		death_end(HOST_EXIT_RESOURCE, "no memory to keep a reply");
+	(void)replies_add(&h->replies, number, status, kept, size);
+}
+
+static void reply_error(struct host *h, uint64_t number, const struct err *e)
+{
+	struct buf body = BUF_INIT;
+
+	host_error_body(&body, e, NULL);
+	if (body.failed)
+		death_end(HOST_EXIT_RESOURCE, "no memory for a reply");
+	reply(h, number, 1, &body);
+	buf_fini(&body);
+}
+
+static void serve_call(struct host *h, const struct host_message *head, const char *body, int state_fd)
+{
+	char function[LIMIT_FUNCTION_BYTES + 1] = "";
+	size_t n = head->body_bytes > 0 ? (unsigned char)body[0] : 0;
+	struct buf result = BUF_INIT;
+	struct err e = ERR_INIT;
+	int rc;
+
+	(void)state_fd;
+	if (n == 0 || n > LIMIT_FUNCTION_BYTES || n + 1 > head->body_bytes || memchr(body + 1, 0, n))
+		death_end(HOST_EXIT_CONTRACT, "a CALL without a proper function name");
+	memcpy(function, body + 1, n);
+	buf_init(&result, LIMIT_BODY_BYTES);
+	death_running(function);
+	rc = instance_call(h->now.instance, function, body + 1 + n, head->body_bytes - 1 - n, &result, &e);
+	death_running("");
+	attention_call_ended();
+	(void)fflush(stdout); /* what a module prints belongs to the call that it printed it in */
+	if (rc == 0 && (result.failed || result.size > LIMIT_BODY_BYTES))
+		rc = err_set(&e, ERR_REPLY_TOO_LARGE, "the reply of %s exceeds %u bytes", function,
+			LIMIT_BODY_BYTES);
+	if (rc == 0)
+		reply(h, head->number, 0, &result);
+	else
+		reply_error(h, head->number, &e);
+	buf_fini(&result);
+}
+
+static void serve_query(struct host *h, const struct host_message *head, const char *body, int state_fd)
+{
+	struct host_message status = { .type = HOST_STATUS, .value = { (int64_t)h->now.serial, h->phase } };
+	const struct reply *kept;
+	struct err e = ERR_INIT;
+
+	(void)head, (void)body, (void)state_fd;
+	status.number = h->candidate_serial;
+	if (status.number == 0 && copy_running(&h->rehearsal))
+		status.number = h->rehearsal_serial;
+	if (host_post_raw(h, &status, NULL, 0, &e) < 0)
+		death_end(HOST_EXIT_RESOURCE, e.text);
+	for (size_t i = 0; (kept = replies_at(&h->replies, i)); i++) {
+		struct host_message again = { .type = HOST_REPLY,
+			.number = kept->number,
+			.sequence = kept->sequence,
+			.status = kept->status };
+		struct buf error = BUF_INIT;
+		size_t size = 0;
+		char *text;
+
+		if (host_post_raw(h, &again, kept->body, kept->size, &e) == 0)
+			continue;
+		/* No descriptor left for a large body: better an error than no answer. */
+		host_error_body(&error, &e, NULL);
+		again.status = 1;
+		text = buf_take(&error, &size);
+		if (!text || host_post_raw(h, &again, text, size, &e) < 0)
+			death_end(HOST_EXIT_RESOURCE, e.text);
+		replies_replace(&h->replies, i, 1, text, size);
+	}
+}
+
+static void serve_ack(struct host *h, const struct host_message *head, const char *body, int state_fd)
+{
+	(void)h, (void)head, (void)body, (void)state_fd; /* every message's sequence was looked at already */
+}
+
+/* ---- the table ---- */
+
+enum verdict { END, REFUSE, DO }; /* END: the contract is broken */
+
+/* clang-format off */
+static const struct serve_row {
+	serve_fn *run;
+	enum host_message_type answer;     /* of a refusal */
+	enum verdict in[HOST_PHASE_LOADED + 1];
+	enum { NO_FD, MAY_FD, MUST_FD } state;
+	bool at_once;                      /* doesn't wait behind calls that wait for acknowledgements */
+} rows[HOST_TO_HOST__N] = {
+	/*                                                 EMPTY   SERVING QUIESCED LOADED */
+	[HOST_BEGIN]    = { life_begin,   HOST_REPORT,    { DO,     END,    END,     END }, NO_FD, false },
+	[HOST_START]    = { life_start,   HOST_FAILED,    { DO,     END,    END,     END }, MAY_FD, false },
+	[HOST_CALL]     = { serve_call,   HOST_REPLY,     { REFUSE, DO,     REFUSE,  REFUSE }, NO_FD, false },
+	[HOST_ACK]      = { serve_ack,    HOST_STATUS,    { DO,     DO,     DO,      DO }, NO_FD, true },
+	[HOST_QUERY]    = { serve_query,  HOST_STATUS,    { DO,     DO,     DO,      DO }, NO_FD, true },
+	[HOST_REHEARSE] = { txn_rehearse, HOST_REHEARSED, { REFUSE, DO,     DO,      REFUSE }, NO_FD, false },
+	[HOST_QUIESCE]  = { txn_quiesce,  HOST_QUIESCED,  { END,    DO,     DO,      END }, NO_FD, false },
+	[HOST_SAVE]     = { txn_save,     HOST_SAVED,     { REFUSE, DO,     DO,      REFUSE }, MUST_FD, false },
+	[HOST_LOAD]     = { txn_load,     HOST_LOADED,    { REFUSE, REFUSE, DO,      REFUSE }, MUST_FD, false },
+	[HOST_COMMIT]   = { txn_commit,   HOST_COMMITTED, { END,    DO,     END,     DO }, NO_FD, false },
+	[HOST_ABORT]    = { txn_abort,    HOST_ABORTED,   { DO,     DO,     DO,      DO }, NO_FD, false },
+	[HOST_STOP]     = { life_stop,    HOST_STOPPED,   { DO,     DO,     DO,      DO }, NO_FD, false },
+};
+/* clang-format on */
+
+static const char *const phase_names[] = {
+	[HOST_PHASE_EMPTY] = "empty",
+	[HOST_PHASE_SERVING] = "serving",
+	[HOST_PHASE_QUIESCED] = "quiesced",
+	[HOST_PHASE_LOADED] = "loaded",
+};
+
+static void refuse(struct host *h, const struct host_message *head, enum host_message_type answer)
+{
+	struct buf body = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	err_set(&e, ERR_WRONG_STATE, "the host is %s and can't take this request (message %u)",
+		phase_names[h->phase], head->type);
+	if (head->type == HOST_CALL) {
+		reply_error(h, head->number, &e);
+		return;
+	}
+	host_error_body(&body, &e, "begin");
+	host_post(h, answer, head->number, 1, 0, &body);
+	buf_fini(&body);
+}
+
+static void dispatch(struct host *h, const struct host_message *head, const char *body, int state_fd)
+{
+	const struct serve_row *row = &rows[head->type];
+
+	switch (row->in[h->phase]) {
+	case DO:
+		row->run(h, head, body, state_fd);
+		return;
+	case REFUSE:
+		refuse(h, head, row->answer);
+		return;
+	case END:
+		break;
+	}
+	death_end(HOST_EXIT_CONTRACT, "a message of control doesn't fit the phase of the host");
+}
+
+/* ---- waiting messages ---- */
+
+static void keep_waiting(struct host *h, struct host_incoming *in)
+{
+	struct host_waiting *w = malloc(sizeof *w);
+	char *body = malloc((size_t)in->head.body_bytes + 1);
+
+	if (h->n_waiting == WAITING_MOST)
+		death_end(HOST_EXIT_CONTRACT, "control sent more calls than a host takes");
+	if (!w || !body)
+		death_end(HOST_EXIT_RESOURCE, "no memory for a waiting call");
+	memcpy(body, in->body, (size_t)in->head.body_bytes + 1);
+	*w = (struct host_waiting){ in->head, fd_take(&in->state_fd), body, NULL };
+	*h->last = w;
+	h->last = &w->next;
+	h->n_waiting++;
+}
+
+static void drop_first(struct host *h)
+{
+	struct host_waiting *w = h->first;
+
+	h->first = w->next;
+	if (!h->first)
+		h->last = &h->first;
+	h->n_waiting--;
+	fd_close(&w->state_fd);
+	free(w->body);
+	free(w);
+}
+
+static void run_waiting(struct host *h)
+{
+	while (h->first && !h->stopped && !(h->first->head.type == HOST_CALL && replies_full(&h->replies))) {
+		dispatch(h, &h->first->head, h->first->body, h->first->state_fd);
+		drop_first(h);
+	}
+}
+
+/* ---- the loop ---- */
+
+static void check_message(struct host *h, const struct host_incoming *in)
+{
+	const struct host_message *head = &in->head;
+
+	if (head->type >= HOST_TO_HOST__N || !rows[head->type].run)
+		death_end(HOST_EXIT_CONTRACT, "a message of an unknown type");
+	if (head->generation == 0 || (h->generation != 0 && head->generation != h->generation))
+		death_end(HOST_EXIT_CONTRACT, "a message for another generation");
+	if ((in->state_fd >= 0 && rows[head->type].state == NO_FD) ||
+		(in->state_fd < 0 && rows[head->type].state == MUST_FD))
+		death_end(HOST_EXIT_CONTRACT, "a message with a descriptor too many or too few");
+	if (replies_ack(&h->replies, head->sequence) < 0)
+		death_end(HOST_EXIT_CONTRACT, "an acknowledgement of a reply that was never sent");
+	if (h->generation == 0) {
+		h->generation = head->generation;
+		death_generation(h->generation);
+	}
+}
+
+static void take_message(struct host *h, struct host_incoming *in)
+{
+	struct err e = ERR_INIT;
+	int rc = host_receive(h->channel_fd, in, &e);
+
+	if (rc == 0)
+		return;
+	if (rc < 0 && strcmp(e.name, "eof") == 0)
+		death_orphan();
+	if (rc < 0)
+		death_end(HOST_EXIT_CONTRACT, e.text);
+	check_message(h, in);
+	if (!rows[in->head.type].at_once &&
+		(h->first || (in->head.type == HOST_CALL && replies_full(&h->replies))))
+		keep_waiting(h, in);
+	else
+		dispatch(h, &in->head, in->body, in->state_fd);
+}
+
+static int wait_ms(const struct host *h, int64_t now_us)
+{
+	int64_t until = INT64_MAX;
+
+	if (copy_running(&h->rehearsal))
+		until = h->rehearsal.deadline_us;
+	if (copy_running(&h->saving) && h->saving.deadline_us < until)
+		until = h->saving.deadline_us;
+	if (until == INT64_MAX)
+		return -1;
+	return until <= now_us ? 0 : (int)((until - now_us + 999) / 1000);
+}
+
+/* true: the channel has something. */
+static bool wait_for_work(struct host *h)
+{
+	struct pollfd fds[1 + 2 * COPY_POLLFDS] = { { .fd = h->channel_fd, .events = POLLIN } };
+	bool copies = copy_running(&h->rehearsal) || copy_running(&h->saving);
+	nfds_t n = 1;
+	int rc;
+
+	n += copy_pollfds(&h->rehearsal, fds + n);
+	n += copy_pollfds(&h->saving, fds + n);
+	if (attention_word && poll(fds, n, 0) == 0)
+		attention_clear(); /* whom it was meant for has ended; the next call may run in peace */
+	rc = poll(fds, n, copies ? wait_ms(h, clock_monotonic_us()) : -1);
+	if (rc < 0 && errno != EINTR)
+		death_end(HOST_EXIT_RESOURCE, "cannot wait for messages");
+	if (rc > 0 && (fds[0].revents & (POLLHUP | POLLNVAL)))
+		death_orphan();
+	return rc > 0 && fds[0].revents != 0;
+}
+
+void serve_init(struct host *h, int channel_fd)
+{
+	*h = (struct host){ .channel_fd = channel_fd, .phase = HOST_PHASE_EMPTY };
+	h->last = &h->first;
+	copy_init(&h->rehearsal, "rehearsal");
+	copy_init(&h->saving, "save");
+	replies_init(&h->replies);
+}
+
+void serve(struct host *h)
+{
+	struct host_incoming in;
+	struct err e = ERR_INIT;
+
+	if (host_incoming_init(&in, &e) < 0)
+		death_end(HOST_EXIT_RESOURCE, e.text);
+	while (!h->stopped) {
+		if (wait_for_work(h))
+			take_message(h, &in);
+		if (!h->stopped)
+			txn_progress(h, clock_monotonic_us());
+		run_waiting(h);
+	}
+	host_incoming_fini(&in);
+}
+
+void serve_fini(struct host *h)
+{
+	while (h->first)
+		drop_first(h);
+	replies_fini(&h->replies);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Schemas: what a module's state is made of, normalised. Made from a module's tables (with offsets: the state in memory) or
+ * from a blob (without: the state as some older or newer code saved it). Both sources are hostile. Pure; in sandbox-host. */
+#ifndef SANDBOXD_HOST_SCHEMA_H
+#define SANDBOXD_HOST_SCHEMA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/host/codec/cbor.h"
+#include "daemon/host/module/arena.h"
+#include "proto/err.h"
+#include "proto/json_out.h"
+#include "proto/limits.h"
+#include "proto/sandbox_module.h"
+
+#define SCHEMA_NO_STRUCT UINT32_MAX
+
+struct schema_name { char text[LIMIT_FUNCTION_BYTES + 1]; };
+
+enum schema_default { SCHEMA_DEFAULT_NONE, SCHEMA_DEFAULT_INT, SCHEMA_DEFAULT_FLOAT, SCHEMA_DEFAULT_TEXT };
+
+struct schema_field {
+	struct schema_name name;
+	struct schema_name *was;   /* aliases: names that it had */
+	uint32_t n_was;
+	uint8_t kind, elem;        /* enum sbx_kind; elem: of FIXED and ARRAY, else 0 */
+	uint8_t count_kind;        /* of ARRAY */
+	bool optional, has_range;
+	uint8_t default_kind;      /* enum schema_default */
+	uint32_t type;             /* index of the struct of STRUCT and of elements; SCHEMA_NO_STRUCT */
+	uint64_t n;                /* FIXED: items; CHARS: bytes */
+	uint32_t offset, size, elem_size, count_offset, present_offset;
+	int64_t lo, hi;
+	int64_t default_i;
+	double default_f;
+	char *default_s;
+};
+
+struct schema_struct {
+	struct schema_name name;
+	uint32_t size, align, n_fields;
+	bool has_defaults;         /* in it or in what it contains by value: zeroed memory isn't enough */
+	struct schema_field *fields;
+};
+
+struct schema {
+	uint32_t n_structs;        /* at least 1 */
+	struct schema_struct *structs; /* [0]: the state itself */
+};
+
+/* From a module's tables. root: NULL for a module without state (a schema of no fields). ERR_BAD_MODULE. */
+int schema_read(sbx_schema_fn *root, struct schema **ret, struct err *e);
+void schema_free(struct schema *s); /* NULL ok */
+
+/* Part of schema_read: overlapping and undeclared bytes of one struct; fills its align. */
+struct schema_skip { uint32_t offset, size; const char *name; };
+int schema_check_layout(struct schema *s, uint32_t index, const struct schema_skip *skips, uint32_t n_skips, struct err *e);
+
+/* Puts defaults into zeroed memory of a struct. -1 (ERR_LIMIT_EXCEEDED): the arena is full. */
+int schema_set_defaults(const struct schema *s, uint32_t index, void *at, struct arena *a, struct err *e);
+
+/* To and from a blob. ERR_STATE_MISMATCH. */
+void schema_write(const struct schema *s, struct cbor_writer *w);
+int schema_parse(struct cbor_reader *r, struct schema **ret, struct err *e);
+/* Depth <= LIMIT_SCHEMA_DEPTH and no struct within itself. Returns the offending struct's index, or -1. */
+int64_t schema_find_cycle(const struct schema *s);
+
+/* "state": [fields of the root], "structs": [{"name", "fields"}] into the open object. */
+void schema_json(const struct schema *s, struct json_out *o);
+
+/* ---- kinds ---- */
+
+bool kind_is_int(unsigned kind);      /* I8 ... U64 */
+bool kind_is_signed(unsigned kind);
+bool kind_is_float(unsigned kind);
+bool kind_is_number(unsigned kind);   /* int or float: what a typed array holds */
+bool kind_is_elem(unsigned kind);     /* what FIXED and ARRAY may hold */
+uint32_t kind_size(unsigned kind);    /* bytes in memory; 0: depends (CHARS, STRUCT, FIXED) or unknown */
+/* "i64", "char[16]", "struct item", "i16[7]", "struct item[]" */
+void field_kind_text(const struct schema *s, const struct schema_field *f, char *to, uint32_t to_bytes);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sandboxd: what is started is the spawner, the only privileged process; it starts control and all hosts. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "daemon/spawner/options.h"
+#include "daemon/spawner/spawner.h"
+#include "proto/log.h"
+
+#ifndef SANDBOXD_VERSION
+#define SANDBOXD_VERSION "0.1.0"
+#endif
+
+static int usage_failed(const struct err *e)
+{
+	(void)fprintf(stderr, "sandboxd: %s\nTry 'sandboxd --help'.\n", e->text);
+	return EXIT_USAGE;
+}
+
+static int configuration_failed(const struct err *e)
+{
+	(void)fprintf(stderr, "sandboxd: %s\n", e->text);
+	return EXIT_USAGE;
+}
+
+static int start_failed(struct spawner *sp, const struct err *e)
+{
+	log_error("%s", e->text);
+	spawner_close(sp);
+	return e->code == ERR_ALREADY_EXISTS ? EXIT_RUNNING : EXIT_FAILED;
+}
+
+/* What the launcher left open is none of our business, and would keep its pipes from ending; 0, 1 and 2 must be something. */
+static int descriptors_clean(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	return fd == -1 || close_range(STDERR_FILENO + 1, ~0u, 0) == -1 ? -1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	static struct spawner spawner;
+	struct err e = ERR_INIT;
+	struct config config;
+	struct options options;
+	int status;
+
+	if (descriptors_clean() == -1)
+		return EXIT_FAILED;
+	if (options_parse(&options, argc, argv, &e) == -1)
+		return usage_failed(&e);
+	if (options.help)
+		return fputs(options_help, stdout) == EOF || fflush(stdout) == EOF ? EXIT_FAILED : EXIT_DONE;
+	if (options.version)
+		return puts("sandboxd " SANDBOXD_VERSION) == EOF || fflush(stdout) == EOF ? EXIT_FAILED : EXIT_DONE;
+	if (options_config(&options, &config, &e) == -1)
+		return configuration_failed(&e);
+	if (options.check_config)
+		return puts("configuration: good") == EOF || fflush(stdout) == EOF ? EXIT_FAILED : EXIT_DONE;
+
+	log_init("sandboxd", options.debug ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
+	if (spawner_open(&spawner, &config, &e) == -1)
+		return start_failed(&spawner, &e);
+	status = spawner_run(&spawner);
+	spawner_close(&spawner);
+	return status;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Options are few and long only. The file is read before any other user's input is, and only if nobody else could have
+ * written it. */
+#include "daemon/spawner/options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/fd.h"
+#include "proto/names.h"
+
+#define CONFIG_FILE "/etc/sandboxd/sandboxd.conf"
+
+const char options_help[] =
+	"Usage: sandboxd [OPTION]...\n"
+	"\n"
+	"Keeps native modules running, confined and up to date: one supervised process per\n"
+	"sandbox, code replaced under way with its state. Stays in the foreground and logs to\n"
+	"stderr; sandboxctl talks to it over a Unix socket.\n"
+	"\n"
+	"Started as root, control, each compile job and each sandbox get a user id of their\n"
+	"own. Started as an ordinary user, all run as that user, in the XDG folders.\n"
+	"\n"
+	"  --socket PATH       socket to listen on (sandboxd.sock in the runtime folder)\n"
+	"  --state-dir DIR     what survives a reboot (root: /var/lib/sandboxd; a user:\n"
+	"                      $XDG_STATE_HOME/sandboxd or ~/.local/state/sandboxd)\n"
+	"  --runtime-dir DIR   what doesn't; may not be mounted noexec for a user (root:\n"
+	"                      /run/sandboxd; a user: $XDG_RUNTIME_DIR/sandboxd or\n"
+	"                      /tmp/sandboxd-UID)\n"
+	"  --config FILE       configuration (root: " CONFIG_FILE ", if there);\n"
+	"                      must belong to root or to you, writable by nobody else\n"
+	"  --check-config      read configuration and command line, say what is wrong, exit\n"
+	"  --debug             log more\n"
+	"  --version           print the version and exit\n"
+	"  --help              print this and exit\n"
+	"\n"
+	"Configuration: lines `key = value`, `#` begins a comment. Keys: socket, state_dir,\n"
+	"runtime_dir, socket_mode, socket_group, administrators, operators, uid_first,\n"
+	"uid_count, max_sandboxes, max_memory_bytes, max_processes, max_open_files,\n"
+	"max_file_size_bytes, max_jobs, compile_memory_bytes, compile_timeout_ms.\n"
+	"Options of the command line go before it.\n"
+	"\n"
+	"Signals: SIGTERM, SIGINT stop all sandboxes in order and end; a second one hurries.\n"
+	"SIGHUP is ignored.\n"
+	"\n"
+	"Exit status: 0 stopped when asked, 1 failed, 2 usage or configuration, 4 already running.\n"
+	"\n"
+	"Files: RUNTIME/lock (held while running; has the pid), RUNTIME/objects, RUNTIME/jobs,\n"
+	"/run/sandboxd.uids (root: which daemon uses which user ids).\n";
+
+static const char *const option_names[] = { "--socket", "--state-dir", "--runtime-dir", "--config", "--check-config", "--debug",
+	"--version", "--help" };
+
+static int option_unknown(const char *argument, struct err *e)
+{
+	int near = name_nearest(argument, option_names, sizeof option_names / sizeof *option_names);
+
+	if (near >= 0)
+		return err_set(e, ERR_UNKNOWN_PARAM, "unknown option '%.40s'; is '%s' meant?", argument, option_names[near]);
+	return err_set(e, ERR_UNKNOWN_PARAM, "unknown option '%.40s'", argument);
+}
+
+/* Both forms: --name VALUE and --name=VALUE. 1: it was this option, 0: not, -1: without a value. */
+static int option_value(const char *name, int argc, char **argv, int *i, const char **ret, struct err *e)
+{
+	size_t size = strlen(name);
+
+	if (strncmp(argv[*i], name, size) != 0 || (argv[*i][size] != '\0' && argv[*i][size] != '='))
+		return 0;
+	if (argv[*i][size] == '=')
+		*ret = argv[*i] + size + 1;
+	else if (*i + 1 < argc)
+		*ret = argv[++*i];
+	else
+		return err_set(e, ERR_BAD_PARAM, "%s has no value", name);
+	return **ret ? 1 : err_set(e, ERR_BAD_PARAM, "%s has an empty value", name);
+}
+
+int options_parse(struct options *o, int argc, char **argv, struct err *e)
+{
+	const struct {
+		const char *name;
+		const char **value;
+		bool *flag;
+	} rows[] = {
+		{ "--socket", &o->socket, NULL }, { "--state-dir", &o->state_dir, NULL },
+		{ "--runtime-dir", &o->runtime_dir, NULL }, { "--config", &o->config, NULL },
+		{ "--check-config", NULL, &o->check_config }, { "--debug", NULL, &o->debug },
+		{ "--version", NULL, &o->version }, { "--help", NULL, &o->help },
+	};
+
+	memset(o, 0, sizeof *o);
+	for (int i = 1; i < argc; i++) {
+		int known = 0;
+
+		for (size_t j = 0; j < sizeof rows / sizeof *rows && known == 0; j++) {
+			if (rows[j].value)
+				known = option_value(rows[j].name, argc, argv, &i, rows[j].value, e);
+			else if (strcmp(argv[i], rows[j].name) == 0)
+				known = *rows[j].flag = true;
+		}
+		if (known == -1)
+			return -1;
+		if (known == 0)
+			return option_unknown(argv[i], e);
+	}
+	return 0;
+}
+
+static int file_apply(struct config *c, const char *path, bool may_lack, struct err *e)
+{
+	autoclose int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	size_t size;
+	char *text;
+	int result;
+
+	if (fd == -1 && errno == ENOENT && may_lack)
+		return 0;
+	if (fd == -1 || fstat(fd, &st) == -1)
+		return err_sys(e, ERR_IO, "cannot open the configuration %s", path);
+	if (st.st_uid != 0 && st.st_uid != geteuid())
+		return err_set(e, ERR_DENIED, "the configuration %s belongs to uid %u: give it to root", path, (unsigned)st.st_uid);
+	if (st.st_mode & 022)
+		return err_set(e, ERR_DENIED, "the configuration %s can be written by others: chmod go-w it", path);
+	text = fd_read_all(fd, LIMIT_CONFIG_BYTES, &size, e);
+	if (!text)
+		return err_prefix(e, "configuration %s", path);
+	result = config_parse(c, text, size, path, e);
+	free(text);
+	return result;
+}
+
+/* A relative path of the command line is the caller's: made absolute here, since processes run in other folders. */
+static int path_set(char *to, size_t room, const char *from, const char *option, struct err *e)
+{
+	char cwd[LIMIT_PATH_BYTES + 1];
+	int n;
+
+	if (from[0] == '/')
+		n = snprintf(to, room, "%s", from);
+	else if (!getcwd(cwd, sizeof cwd))
+		return err_sys(e, ERR_IO, "%s: cannot tell the current folder", option);
+	else
+		n = snprintf(to, room, "%s/%s", cwd, from);
+	if (n < 0 || (size_t)n >= room)
+		return err_set(e, ERR_BAD_PARAM, "%s: a path of at most %zu bytes fits", option, room - 1);
+	return 0;
+}
+
+int options_config(const struct options *o, struct config *c, struct err *e)
+{
+	struct config standard;
+
+	config_defaults(&standard, geteuid());
+	*c = standard;
+	if (o->config ? file_apply(c, o->config, false, e) == -1 : geteuid() == 0 && file_apply(c, CONFIG_FILE, true, e) == -1)
+		return -1;
+	if (o->runtime_dir && path_set(c->runtime_dir, sizeof c->runtime_dir, o->runtime_dir, "--runtime-dir", e) == -1)
+		return -1;
+	if (o->state_dir && path_set(c->state_dir, sizeof c->state_dir, o->state_dir, "--state-dir", e) == -1)
+		return -1;
+	if (o->socket)
+		return path_set(c->socket_path, sizeof c->socket_path, o->socket, "--socket", e) == -1 ? -1 : config_check(c, e);
+	/* A runtime folder of one's own brings the socket along, unless that is named too. */
+	if (strcmp(c->socket_path, standard.socket_path) == 0 && strcmp(c->runtime_dir, standard.runtime_dir) != 0) {
+		int n = snprintf(c->socket_path, sizeof c->socket_path, "%s/sandboxd.sock", c->runtime_dir);
+
+		if (n < 0 || (size_t)n >= sizeof c->socket_path)
+			return err_set(e, ERR_BAD_PARAM, "%s is too long for a socket in it: name one with --socket", c->runtime_dir);
+	}
+	return config_check(c, e);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The command line of sandboxd and the configuration file behind it. Runs in the spawner. */
+#ifndef SANDBOXD_OPTIONS_H
+#define SANDBOXD_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "proto/config.h"
+#include "proto/err.h"
+
+struct options {
+	const char *socket, *state_dir, *runtime_dir, *config; /* borrowed from argv; NULL: not given */
+	bool help, version, check_config, debug;
+};
+
+extern const char options_help[];
+
+/* ERR_BAD_PARAM, ERR_UNKNOWN_PARAM: usage. */
+int options_parse(struct options *o, int argc, char **argv, struct err *e);
+/* Defaults, then the file, then the command line; checked. */
+int options_config(const struct options *o, struct config *c, struct err *e);
+
+#endif

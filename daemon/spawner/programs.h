@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The programs that the spawner runs, opened once at start: a package upgrade can't mix versions under a live daemon. Looked
+ * for beside sandboxd itself, then where packages put them. Runs in the spawner. */
+#ifndef SANDBOXD_PROGRAMS_H
+#define SANDBOXD_PROGRAMS_H
+
+#include "proto/err.h"
+
+#ifndef SANDBOXD_LIBEXECDIR
+#define SANDBOXD_LIBEXECDIR "/usr/libexec/sandboxd"
+#endif
+#ifndef SANDBOXD_INCLUDEDIR
+#define SANDBOXD_INCLUDEDIR "/usr/include"
+#endif
+
+struct programs {
+	int control, host; /* O_PATH, for execveat */
+	int header;        /* sandbox_module.h, readable */
+};
+
+#define PROGRAMS_INIT { -1, -1, -1 }
+
+int programs_open(struct programs *p, struct err *e);
+void programs_close(struct programs *p);
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Deaths. Every child, and every orphan of one (this process is their subreaper), is waited for here. A pid is looked at
+ * before it is reaped, so that its group can be killed while the number can't be anybody else's. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/spawner/spawner.h"
+#include "proto/log.h"
+
+#define REAPS_PER_TURN 256
+
+static void failure_note(struct spawner *sp, const struct child_report *r)
+{
+	struct entry *entry = table_find_pid(&sp->table, r->pid);
+	struct job *job = job_find_pid(sp, r->pid);
+	const char *why = strerror(r->sys_errno);
+
+	if (entry) {
+		(void)snprintf(entry->step, sizeof entry->step, "%s", child_step_name(CHILD_HOST, r->step));
+		(void)snprintf(entry->text, sizeof entry->text, "%.50s: %.40s", entry->step, why);
+	} else if (job) {
+		(void)snprintf(job->step, sizeof job->step, "%s", child_step_name(CHILD_COMPILE, r->step));
+		(void)snprintf(job->text, sizeof job->text, "%.50s: %.40s", job->step, why);
+	} else if (r->pid == sp->control.pid) {
+		(void)snprintf(sp->control.failure, sizeof sp->control.failure, "set-up step '%s' failed: %s",
+			child_step_name(CHILD_CONTROL, r->step), why);
+	}
+}
+
+void reap_reports(struct spawner *sp)
+{
+	struct child_report report;
+
+	while (read(sp->report_read_fd, &report, sizeof report) == (ssize_t)sizeof report)
+		failure_note(sp, &report);
+}
+
+/* As the user itself: that reaches each of its processes at once, whatever session they moved to. Till then its uid is
+ * nobody's. Should the sweeper be killed by one of them, another one follows. */
+static bool sweep_start(struct sweep *s)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		if (syscall(SYS_setresuid, s->uid, s->uid, s->uid) == 0)
+			(void)kill(-1, SIGKILL);
+		_exit(0);
+	}
+	s->pid = pid > 0 ? pid : 0;
+	return pid > 0;
+}
+
+void reap_sweep(struct spawner *sp, uid_t uid)
+{
+	for (size_t i = 0; i < SWEEPS_MAX; i++) {
+		struct sweep *s = &sp->sweeps[i];
+
+		if (s->pid != 0)
+			continue;
+		s->uid = uid;
+		if (!sweep_start(s))
+			break;
+		return;
+	}
+	uids_give(&sp->uids, uid); /* at the end of the queue: used again late */
+}
+
+static bool sweep_reaped(struct spawner *sp, pid_t pid, int status)
+{
+	for (size_t i = 0; i < SWEEPS_MAX; i++) {
+		struct sweep *s = &sp->sweeps[i];
+
+		if (s->pid != pid)
+			continue;
+		if (!WIFSIGNALED(status) || !sweep_start(s)) {
+			s->pid = 0;
+			uids_give(&sp->uids, s->uid);
+		}
+		return true;
+	}
+	return false;
+}
+
+static void child_reaped(struct spawner *sp, pid_t pid, int status, int64_t now_ms)
+{
+	struct entry *entry = table_find_pid(&sp->table, pid);
+	struct job *job = job_find_pid(sp, pid);
+
+	if (entry) {
+		entry_exited(&sp->table, entry, status, now_ms);
+		log_debug("sandbox=%s generation=%llu ended with status %d", entry->sandbox,
+			(unsigned long long)entry->generation, status);
+	} else if (job) {
+		job_reaped(sp, job, status);
+	} else if (pid == sp->control.pid) {
+		control_reaped(sp, status, now_ms);
+	} else {
+		(void)sweep_reaped(sp, pid, status); /* else an orphan */
+	}
+}
+
+static bool is_leader(struct spawner *sp, pid_t pid)
+{
+	return table_find_pid(&sp->table, pid) || job_find_pid(sp, pid) || pid == sp->control.pid;
+}
+
+/* How many are left for the next turn is seen by the caller's poll: SIGCHLD is raised again by hand. */
+void reap_children(struct spawner *sp, int64_t now_ms)
+{
+	for (int i = 0; i < REAPS_PER_TURN; i++) {
+		siginfo_t info = { .si_pid = 0 };
+		int status;
+
+		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == -1 || info.si_pid == 0)
+			return;
+		reap_reports(sp);
+		if (is_leader(sp, info.si_pid))
+			(void)kill(-info.si_pid, SIGKILL);
+		if (waitpid(info.si_pid, &status, WNOHANG) == info.si_pid)
+			child_reaped(sp, info.si_pid, status, now_ms);
+	}
+	(void)raise(SIGCHLD); /* blocked: it makes the signal descriptor readable */
+}
+
+/* What the kernel says that our children are; orphans that left their host's session are among them. */
+static void orphans_kill(void)
+{
+	autoclose int fd = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
+	char text[16384], *at = text;
+	ssize_t n = fd == -1 ? 0 : read(fd, text, sizeof text - 1);
+
+	text[n > 0 ? n : 0] = '\0';
+	for (;;) {
+		char *end;
+		long pid = strtol(at, &end, 10);
+
+		if (end == at)
+			return;
+		if (*end == ' ' && pid > 0) /* else the text was cut in the number */
+			(void)kill((pid_t)pid, SIGKILL);
+		at = end;
+	}
+}
+
+void reap_kill_all(struct spawner *sp)
+{
+	for (uint64_t cursor = 0;;) {
+		struct entry *entry = table_from(&sp->table, cursor);
+
+		if (!entry)
+			break;
+		if (entry->pid > 0) {
+			(void)kill(-entry->pid, SIGKILL);
+			(void)kill(entry->pid, SIGKILL);
+		}
+		cursor = entry->slot + 1ull;
+	}
+	jobs_kill_all(sp);
+	if (sp->control.pid > 0)
+		(void)kill(sp->control.pid, SIGKILL);
+	orphans_kill();
+}
+
+bool reap_done(const struct spawner *sp)
+{
+	siginfo_t info = { .si_pid = 0 };
+
+	if (sp->table.n_living > 0 || sp->control.pid > 0)
+		return false;
+	return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == -1 && errno == ECHILD;
+}

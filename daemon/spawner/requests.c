@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What control asks for: one handler per op. A handler fills the reply and may keep descriptors by fd_take; all others are
+ * closed behind it. An err that it returns becomes an ERROR reply. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/spawner/folders.h"
+#include "daemon/spawner/spawner.h"
+#include "daemon/spawner/validate.h"
+#include "proto/clock.h"
+#include "proto/host_wire.h"
+#include "proto/log.h"
+
+/* What a handler works with. reply.op == 0 after success: nothing is sent (now). */
+struct request {
+	const struct spawner_message *m;
+	int *fds;
+	size_t n_fds;
+	struct spawner_message reply;
+	int reply_fds[FD_MESSAGE_MAX];
+	size_t n_reply_fds;
+};
+
+static struct entry *entry_wanted(struct spawner *sp, const struct request *r, struct err *e)
+{
+	struct entry *entry = table_find(&sp->table, r->m->sandbox);
+
+	if (!entry)
+		(void)REFUSE(e, ENOENT, "no sandbox '%s' is held", r->m->sandbox);
+	return entry;
+}
+
+static int on_ready(struct spawner *sp, struct request *r, struct err *e)
+{
+	struct control *c = &sp->control;
+
+	(void)r;
+	(void)e;
+	if (!c->ever_ready)
+		log_info("serving on %s", sp->config.socket_path);
+	else if (!c->ready)
+		log_info("control %d took over after %lld ms", (int)c->pid,
+			(long long)(clock_monotonic_ms() - c->started_ms));
+	c->ready = true;
+	c->ever_ready = true;
+	return 0;
+}
+
+static int on_table(struct spawner *sp, struct request *r, struct err *e)
+{
+	struct entry *entry = table_from(&sp->table, r->m->value);
+
+	(void)e;
+	if (!entry) {
+		r->reply.op = SPAWNER_TABLE_END;
+		return 0;
+	}
+	r->reply.op = SPAWNER_ENTRY;
+	r->reply.value = entry->slot + 1ull;
+	entry_describe(entry, &r->reply);
+	r->n_reply_fds = entry_borrow_fds(entry, &r->reply, r->reply_fds);
+	return 0;
+}
+
+/* objects/<sandbox>: written by control, read by this sandbox's host alone. */
+static int objects_folder_make(struct spawner *sp, const char *sandbox, uid_t uid, struct err *e)
+{
+	if (folder_remove_at(sp->objects_fd, sandbox, e) == -1)
+		return -1;
+	if (mkdirat(sp->objects_fd, sandbox, 0700) == -1)
+		return err_sys(e, ERR_IO, "cannot make the objects folder");
+	if (!sp->is_root)
+		return 0;
+	/* The mode last: a change of owner clears the setgid bit. The parent is ours alone: no link can be in the way. */
+	if (fchownat(sp->objects_fd, sandbox, sp->control_uid, uid, AT_SYMLINK_NOFOLLOW) == -1 ||
+		fchmodat(sp->objects_fd, sandbox, 02750, 0) == -1) {
+		err_sys(e, ERR_IO, "cannot hand over the objects folder");
+		(void)unlinkat(sp->objects_fd, sandbox, AT_REMOVEDIR);
+		return -1;
+	}
+	return 0;
+}
+
+static int on_hold(struct spawner *sp, struct request *r, struct err *e)
+{
+	struct entry *entry;
+	uid_t uid;
+
+	if (table_find(&sp->table, r->m->sandbox))
+		return REFUSE(e, EEXIST, "the sandbox '%s' is held already", r->m->sandbox);
+	if (validate_keep(SPAWNER_KEEP_SPEC, r->fds[0], e) == -1)
+		return -1;
+	entry = table_add(&sp->table, r->m->sandbox, e);
+	if (!entry) {
+		e->sys_errno = ENOSPC;
+		return -1;
+	}
+	if (spawner_take_uid(sp, &uid, e) == -1) {
+		table_remove(&sp->table, entry);
+		return -1;
+	}
+	entry->uid = uid;
+	if (objects_folder_make(sp, entry->sandbox, uid, e) == -1) {
+		if (sp->is_root)
+			uids_give(&sp->uids, uid);
+		table_remove(&sp->table, entry);
+		return -1;
+	}
+	entry->fds[ENTRY_SPEC] = fd_take(&r->fds[0]);
+	r->reply.op = SPAWNER_OK;
+	r->reply.uid = uid;
+	return 0;
+}
+
+static int on_keep(struct spawner *sp, struct request *r, struct err *e)
+{
+	struct entry *entry = entry_wanted(sp, r, e);
+	int *place = NULL;
+
+	if (!entry || validate_keep(r->m->kind, r->n_fds ? r->fds[0] : -1, e) == -1)
+		return -1;
+	switch ((enum spawner_keep)r->m->kind) {
+	case SPAWNER_KEEP_SPEC:
+		place = &entry->fds[ENTRY_SPEC];
+		break;
+	case SPAWNER_KEEP_STATE:
+		place = &entry->fds[ENTRY_STATE];
+		break;
+	case SPAWNER_KEEP_RING:
+		place = &entry->fds[ENTRY_RING];
+		break;
+	}
+	fd_close(place);
+	if (r->n_fds)
+		*place = fd_take(&r->fds[0]);
+	r->reply.op = SPAWNER_OK;
+	return 0;
+}
+
+static int on_forget(struct spawner *sp, struct request *r, struct err *e)
+{
+	struct entry *entry = entry_wanted(sp, r, e);
+	struct err ignored = ERR_INIT;
+
+	if (!entry)
+		return -1;
+	if (entry->pid > 0)
+		return REFUSE(e, EBUSY, "the host of '%s' lives", entry->sandbox);
+	if (folder_remove_at(sp->objects_fd, entry->sandbox, &ignored) == -1)
+		log_warning("sandbox=%s: its objects folder stays: %s", entry->sandbox, ignored.text);
+	if (sp->is_root)
+		reap_sweep(sp, entry->uid);
+	table_remove(&sp->table, entry);
+	r->reply.op = SPAWNER_OK;
+	return 0;
+}
+
+static int on_start(struct spawner *sp, struct request *r, struct err *e)
+{
+	struct entry *entry = entry_wanted(sp, r, e);
+	struct host_limits limits;
+
+	if (!entry)
+		return -1;
+	if (sp->ending)
+		return REFUSE(e, ESHUTDOWN, "sandboxd ends");
+	if (entry->pid > 0)
+		return REFUSE(e, EBUSY, "a host of '%s' lives", entry->sandbox);
+	if (validate_limits(&r->m->limits, &sp->config, &limits, e) == -1)
+		return -1;
+	entry_acknowledged(&sp->table, entry); /* whoever starts again has seen the exit, or will see the new generation */
+	if (spawn_host(sp, entry, &limits, e) == -1)
+		return -1;
+	r->reply.op = SPAWNER_STARTED;
+	entry_describe(entry, &r->reply);
+	r->reply_fds[0] = entry->fds[ENTRY_CHANNEL];
+	r->reply_fds[1] = entry->fds[ENTRY_STDOUT];
+	r->reply_fds[2] = entry->fds[ENTRY_STDERR];
+	r->n_reply_fds = 3;
+	r->reply.flags = SPAWNER_F_CHANNEL | SPAWNER_F_STDOUT | SPAWNER_F_STDERR;
+	return 0;
+}
+
+/* The pid is a child of ours that we have not reaped: it can't be anybody else's by now. */
+static int on_signal(struct spawner *sp, struct request *r, struct err *e)
+{
+	struct entry *entry = entry_wanted(sp, r, e);
+
+	if (!entry)
+		return -1;
+	if (entry->pid <= 0 || entry->generation != r->m->generation)
+		return REFUSE(e, ESRCH, "generation %llu of '%s' is gone", (unsigned long long)r->m->generation, entry->sandbox);
+	switch ((enum spawner_signal)r->m->kind) {
+	case SPAWNER_SIGNAL_KILL:
+		(void)kill(-entry->pid, SIGKILL); /* the group, if it has come to be one */
+		(void)kill(entry->pid, SIGKILL);
+		break;
+	case SPAWNER_SIGNAL_ATTENTION:
+		(void)kill(entry->pid, HOST_ATTENTION_SIGNAL);
+		break;
+	}
+	r->reply.op = SPAWNER_OK;
+	return 0;
+}
+
+static int on_ack_exit(struct spawner *sp, struct request *r, struct err *e)
+{
+	struct entry *entry = entry_wanted(sp, r, e);
+
+	if (!entry)
+		return -1;
+	if (entry->exited && entry->generation == r->m->generation)
+		entry_acknowledged(&sp->table, entry);
+	return 0;
+}
+
+static int on_job(struct spawner *sp, struct request *r, struct err *e)
+{
+	if (sp->ending)
+		return REFUSE(e, ESHUTDOWN, "sandboxd ends");
+	return job_start(sp, r->m, r->fds[0], e);
+}
+
+static int on_job_kill(struct spawner *sp, struct request *r, struct err *e)
+{
+	(void)e;
+	job_kill(sp, r->m->value);
+	return 0;
+}
+
+static int on_finished(struct spawner *sp, struct request *r, struct err *e)
+{
+	(void)r;
+	(void)e;
+	if (!sp->ending) {
+		log_info("stopped");
+		spawner_end(sp, EXIT_DONE);
+	}
+	return 0;
+}
+
+static int (*const handlers[SPAWNER_REQUEST__N])(struct spawner *, struct request *, struct err *) = {
+	[SPAWNER_READY] = on_ready,
+	[SPAWNER_TABLE] = on_table,
+	[SPAWNER_HOLD] = on_hold,
+	[SPAWNER_KEEP] = on_keep,
+	[SPAWNER_FORGET] = on_forget,
+	[SPAWNER_START] = on_start,
+	[SPAWNER_SIGNAL] = on_signal,
+	[SPAWNER_ACK_EXIT] = on_ack_exit,
+	[SPAWNER_JOB] = on_job,
+	[SPAWNER_JOB_KILL] = on_job_kill,
+	[SPAWNER_FINISHED] = on_finished,
+};
+
+static void refuse(struct request *r, const struct err *e)
+{
+	memset(&r->reply, 0, sizeof r->reply);
+	r->reply.op = SPAWNER_ERROR;
+	r->reply.status = e->sys_errno > 0 ? e->sys_errno : EIO;
+	text_clean(r->reply.text, sizeof r->reply.text, e->text, strlen(e->text));
+	r->n_reply_fds = 0;
+}
+
+void request_handle(struct spawner *sp, const struct spawner_message *m, int *fds, size_t n_fds)
+{
+	struct request r = { .m = m, .fds = fds, .n_fds = n_fds };
+	struct err e = ERR_INIT;
+	int result = validate_request(m, n_fds, &e);
+
+	if (result == 0)
+		result = handlers[m->op](sp, &r, &e);
+	if (result == -1 && validate_op_replies(m->op))
+		refuse(&r, &e);
+	else if (result == -1)
+		log_warning("control: %s is ignored: %s", validate_op_name(m->op), e.text);
+	for (size_t i = 0; i < n_fds; i++)
+		fd_close(&fds[i]);
+	if (r.reply.op == 0)
+		return;
+	r.reply.version = SPAWNER_WIRE_VERSION;
+	r.reply.tag = m->tag;
+	control_reply(sp, &r.reply, r.reply_fds, r.n_reply_fds);
+}

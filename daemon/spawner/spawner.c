@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The loop: signals, deaths, control's requests, the socket's folder, deadlines. */
+#include "daemon/spawner/spawner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "daemon/spawner/instance.h"
+#include "proto/clock.h"
+#include "proto/log.h"
+
+#define STOP_MS       (DEFAULT_SHUTDOWN_MS + 2000) /* control's own time for it, and some for saying so */
+#define HURRY_MS      2000
+#define ENDING_MS     5000  /* for SIGKILL to be obeyed */
+#define KILL_AGAIN_MS 50
+#define DRAIN_MS      50
+#define DRAIN_ABOVE   (48 << 10)
+
+int spawner_take_uid(struct spawner *sp, uid_t *ret_uid, struct err *e)
+{
+	uid_t first;
+
+	*ret_uid = sp->is_root ? 0 : geteuid();
+	if (!sp->is_root || uids_take(&sp->uids, ret_uid))
+		return 0;
+	if (slices_lock(&sp->slices, &first, e) == -1 || uids_add(&sp->uids, first, LIMIT_UIDS_PER_SLICE, e) == -1)
+		return -1;
+	return uids_take(&sp->uids, ret_uid) ? 0 : err_set(e, ERR_LIMIT_EXCEEDED, "no user id is free");
+}
+
+void spawner_end(struct spawner *sp, int exit_status)
+{
+	if (sp->ending)
+		return;
+	sp->ending = true;
+	sp->exit_status = exit_status;
+	sp->ending_by_ms = clock_monotonic_ms() + ENDING_MS;
+	reap_kill_all(sp);
+}
+
+static void stop_asked(struct spawner *sp, int signal_number, int64_t now_ms)
+{
+	int64_t by_ms = now_ms + (sp->stop_asked == 0 ? STOP_MS : HURRY_MS);
+
+	if (sp->stop_asked == 0 || by_ms < sp->stop_by_ms)
+		sp->stop_by_ms = by_ms;
+	sp->stop_asked++;
+	sp->stop_unsent = true;
+	log_info("stopping on SIG%s", signal_number == SIGINT ? "INT" : "TERM");
+	if (sp->control.pid == 0)
+		spawner_end(sp, EXIT_DONE);
+}
+
+static void signals_read(struct spawner *sp, int64_t now_ms)
+{
+	struct signalfd_siginfo info;
+
+	while (read(sp->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+		switch (info.ssi_signo) {
+		case SIGTERM:
+		case SIGINT:
+			stop_asked(sp, (int)info.ssi_signo, now_ms);
+			break;
+		case SIGHUP:
+			log_info("SIGHUP is ignored: the configuration is read at start only");
+			break;
+		default: /* SIGCHLD: children are looked for below */
+			break;
+		}
+	}
+}
+
+/* Reads the pipe empty, counting. Its writer would block, or lines of a later control would wait behind old ones. */
+static uint64_t pipe_drain(int fd)
+{
+	char bytes[16384];
+	uint64_t dropped = 0;
+	int waiting = 0;
+
+	if (fd == -1 || ioctl(fd, FIONREAD, &waiting) == -1 || waiting <= DRAIN_ABOVE)
+		return 0;
+	while (waiting > 0) {
+		ssize_t n = read(fd, bytes, sizeof bytes);
+
+		if (n <= 0)
+			break;
+		dropped += (uint64_t)n;
+		waiting -= (int)n;
+	}
+	return dropped;
+}
+
+static void pipes_drain(struct spawner *sp, int64_t now_ms)
+{
+	if (sp->control.pid > 0 || now_ms < sp->drain_at_ms)
+		return;
+	sp->drain_at_ms = now_ms + DRAIN_MS;
+	for (uint64_t cursor = 0;;) {
+		struct entry *entry = table_from(&sp->table, cursor);
+
+		if (!entry)
+			return;
+		if (entry->pid > 0)
+			entry->dropped_bytes += pipe_drain(entry->fds[ENTRY_STDOUT]) + pipe_drain(entry->fds[ENTRY_STDERR]);
+		cursor = entry->slot + 1ull;
+	}
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int timeout_ms(const struct spawner *sp, int64_t now_ms)
+{
+	int64_t at = earlier(control_deadline(sp), jobs_deadline(sp));
+
+	at = earlier(at, sp->listener.retry_at_ms);
+	if (sp->stop_asked > 0)
+		at = earlier(at, sp->stop_by_ms);
+	if (sp->control.pid == 0 && sp->table.n_living > 0)
+		at = earlier(at, sp->drain_at_ms);
+	if (sp->ending)
+		at = now_ms + KILL_AGAIN_MS;
+	if (at == NEVER)
+		return -1;
+	if (at <= now_ms)
+		return 0;
+	return at - now_ms > 60000 ? 60000 : (int)(at - now_ms);
+}
+
+static void timers(struct spawner *sp, int64_t now_ms)
+{
+	jobs_timer(sp, now_ms);
+	control_timer(sp, now_ms);
+	pipes_drain(sp, now_ms);
+	if (now_ms >= sp->listener.retry_at_ms && listener_check(&sp->listener, now_ms))
+		sp->listener_unsent = true;
+	if (sp->stop_asked > 0 && now_ms >= sp->stop_by_ms && !sp->ending) {
+		log_warning("control did not stop the sandboxes in time: what still runs is killed");
+		spawner_end(sp, EXIT_DONE);
+	}
+}
+
+static bool facts_wait(const struct spawner *sp)
+{
+	for (size_t i = 0; i < LIMIT_JOBS; i++)
+		if (sp->jobs[i].state == JOB_ENDED)
+			return true;
+	return sp->control.has_out || sp->stop_unsent || sp->listener_unsent || sp->table.n_exits_unsent > 0;
+}
+
+static void turn(struct spawner *sp)
+{
+	enum { SIGNALS, REPORTS, FOLDER, CONTROL, N };
+	int64_t now_ms = clock_monotonic_ms();
+	struct pollfd fds[N] = {
+		[SIGNALS] = { .fd = sp->signal_fd, .events = POLLIN },
+		[REPORTS] = { .fd = sp->report_read_fd, .events = POLLIN },
+		[FOLDER] = { .fd = sp->listener.inotify_fd, .events = POLLIN },
+		[CONTROL] = { .fd = sp->control.fd, .events = sp->control.has_out ? 0 : POLLIN },
+	};
+
+	if (facts_wait(sp))
+		fds[CONTROL].events |= POLLOUT;
+	if (sp->ending) /* nothing is asked of us any more; a hang-up would make poll spin */
+		fds[CONTROL].fd = -1;
+	if (poll(fds, N, timeout_ms(sp, now_ms)) == -1 && errno != EINTR)
+		log_error("poll: %s", strerror(errno));
+	now_ms = clock_monotonic_ms();
+	if (fds[REPORTS].revents)
+		reap_reports(sp);
+	if (fds[SIGNALS].revents) {
+		signals_read(sp, now_ms);
+		reap_children(sp, now_ms);
+	}
+	if (fds[FOLDER].revents && !sp->ending && listener_check(&sp->listener, now_ms))
+		sp->listener_unsent = true;
+	if (fds[CONTROL].revents && fds[CONTROL].fd == sp->control.fd) { /* else it died meanwhile */
+		if (fds[CONTROL].revents & (POLLOUT | POLLHUP | POLLERR))
+			control_writable(sp);
+		control_readable(sp);
+	}
+	timers(sp, now_ms);
+	if (!sp->ending)
+		control_notify(sp);
+}
+
+int spawner_run(struct spawner *sp)
+{
+	while (!sp->ending)
+		turn(sp);
+	while (!reap_done(sp)) {
+		reap_kill_all(sp);
+		if (clock_monotonic_ms() >= sp->ending_by_ms) {
+			log_error("processes are left that don't die of SIGKILL");
+			break;
+		}
+		turn(sp);
+	}
+	return sp->exit_status;
+}
+
+/* Launchers leave all sorts of dispositions behind. What we handle is read from the signal descriptor. */
+static int signals_open(struct spawner *sp, struct err *e)
+{
+	static const int ours[] = { SIGCHLD, SIGTERM, SIGINT, SIGHUP };
+	struct sigaction standard = { .sa_handler = SIG_DFL }, ignore = { .sa_handler = SIG_IGN };
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
+		sigaddset(&set, ours[i]);
+		(void)sigaction(ours[i], &standard, NULL);
+	}
+	(void)sigaction(SIGPIPE, &ignore, NULL);
+	if (sigprocmask(SIG_SETMASK, &set, NULL) == -1)
+		return err_sys(e, ERR_UNAVAILABLE, "cannot set the signal mask");
+	sp->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (sp->signal_fd == -1)
+		return err_sys(e, ERR_UNAVAILABLE, "cannot make a signal descriptor");
+	return 0;
+}
+
+static int report_pipe_open(struct spawner *sp, struct err *e)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) == -1 || fd_set_nonblocking(ends[0], true) == -1)
+		return err_sys(e, ERR_UNAVAILABLE, "cannot make a pipe");
+	sp->report_read_fd = ends[0];
+	sp->report_write_fd = ends[1];
+	return 0;
+}
+
+static void spawner_init(struct spawner *sp, const struct config *c)
+{
+	memset(sp, 0, sizeof *sp);
+	sp->config = *c;
+	sp->is_root = geteuid() == 0;
+	sp->control_uid = geteuid();
+	sp->runtime_fd = sp->lock_fd = sp->objects_fd = sp->jobs_fd = sp->null_fd = -1;
+	sp->signal_fd = sp->report_read_fd = sp->report_write_fd = -1;
+	sp->listener = (struct listener)LISTENER_INIT;
+	sp->programs = (struct programs)PROGRAMS_INIT;
+	sp->slices = (struct slices)SLICES_INIT;
+	control_init(&sp->control);
+	jobs_init(sp);
+}
+
+int spawner_open(struct spawner *sp, const struct config *c, struct err *e)
+{
+	spawner_init(sp, c);
+	if (signals_open(sp, e) == -1 || programs_open(&sp->programs, e) == -1 || instance_open(sp, e) == -1 ||
+		report_pipe_open(sp, e) == -1 || table_init(&sp->table, c->max_sandboxes, e) == -1 ||
+		listener_open(&sp->listener, c, e) == -1)
+		return -1;
+	return 0;
+}
+
+void spawner_close(struct spawner *sp)
+{
+	listener_close(&sp->listener);
+	table_fini(&sp->table);
+	fd_close(&sp->control.fd);
+	instance_close(sp);
+	programs_close(&sp->programs);
+	slices_close(&sp->slices);
+	uids_fini(&sp->uids);
+	fd_close(&sp->report_read_fd);
+	fd_close(&sp->report_write_fd);
+	fd_close(&sp->signal_fd);
+}

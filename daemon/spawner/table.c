@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The table: an array of slots that never move (a cursor stays valid over additions and removals) and two hashes. */
+#include "daemon/spawner/table.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/fd.h"
+
+_Static_assert((1u << ENTRY_SPEC) == SPAWNER_F_SPEC && (1u << ENTRY_STATE) == SPAWNER_F_STATE, "bits");
+_Static_assert((1u << ENTRY_RING) == SPAWNER_F_RING && (1u << ENTRY_CHANNEL) == SPAWNER_F_CHANNEL, "bits");
+_Static_assert((1u << ENTRY_STDOUT) == SPAWNER_F_STDOUT && (1u << ENTRY_STDERR) == SPAWNER_F_STDERR, "bits");
+_Static_assert((int)ENTRY_FD__N <= FD_MESSAGE_MAX, "an entry travels in one message");
+
+static uint32_t bucket_of_name(const char *name)
+{
+	uint32_t hash = 2166136261u;
+
+	for (const char *p = name; *p; p++)
+		hash = (hash ^ (unsigned char)*p) * 16777619u;
+	return hash % TABLE_BUCKETS;
+}
+
+static uint32_t bucket_of_pid(pid_t pid)
+{
+	return (uint32_t)pid % TABLE_BUCKETS;
+}
+
+int table_init(struct table *t, uint32_t max, struct err *e)
+{
+	memset(t, 0, sizeof *t);
+	t->max = max;
+	t->slots = calloc(max ? max : 1, sizeof(struct entry *));
+	if (!t->slots)
+		return err_set(e, ERR_LIMIT_EXCEEDED, "no memory for a table of %u sandboxes", max);
+	return 0;
+}
+
+static void entry_free(struct entry *entry)
+{
+	for (size_t i = 0; i < ENTRY_FD__N; i++)
+		fd_close(&entry->fds[i]);
+	free(entry);
+}
+
+void table_fini(struct table *t)
+{
+	for (uint32_t i = 0; i < t->n_slots; i++)
+		if (t->slots[i])
+			entry_free(t->slots[i]);
+	free(t->slots);
+	memset(t, 0, sizeof *t);
+}
+
+struct entry *table_find(const struct table *t, const char *sandbox)
+{
+	struct entry *entry = t->names[bucket_of_name(sandbox)];
+
+	while (entry && strcmp(entry->sandbox, sandbox) != 0)
+		entry = entry->next_name;
+	return entry;
+}
+
+struct entry *table_find_pid(const struct table *t, pid_t pid)
+{
+	struct entry *entry = t->pids[bucket_of_pid(pid)];
+
+	while (entry && entry->pid != pid)
+		entry = entry->next_pid;
+	return entry;
+}
+
+struct entry *table_from(const struct table *t, uint64_t cursor)
+{
+	for (uint64_t i = cursor; i < t->n_slots; i++)
+		if (t->slots[i])
+			return t->slots[i];
+	return NULL;
+}
+
+struct entry *table_add(struct table *t, const char *sandbox, struct err *e)
+{
+	uint32_t slot = 0, bucket = bucket_of_name(sandbox);
+	struct entry *entry;
+
+	assert(!table_find(t, sandbox));
+	if (t->n >= t->max) {
+		err_set(e, ERR_LIMIT_EXCEEDED, "max_sandboxes = %u are held already", t->max);
+		return NULL;
+	}
+	entry = calloc(1, sizeof *entry);
+	if (!entry) {
+		err_set(e, ERR_LIMIT_EXCEEDED, "no memory for a sandbox");
+		return NULL;
+	}
+	if (t->n == t->n_slots)
+		slot = t->n_slots++;
+	else
+		while (t->slots[slot])
+			slot++;
+	(void)snprintf(entry->sandbox, sizeof entry->sandbox, "%s", sandbox);
+	entry->uid = (uid_t)-1;
+	for (size_t i = 0; i < ENTRY_FD__N; i++)
+		entry->fds[i] = -1;
+	entry->slot = slot;
+	entry->next_name = t->names[bucket];
+	t->names[bucket] = entry;
+	t->slots[slot] = entry;
+	t->n++;
+	return entry;
+}
+
+static void chain_drop_pid(struct table *t, struct entry *entry)
+{
+	struct entry **link = &t->pids[bucket_of_pid(entry->pid)];
+
+	while (*link != entry)
+		link = &(*link)->next_pid;
+	*link = entry->next_pid;
+	entry->next_pid = NULL;
+	entry->pid = 0;
+	t->n_living--;
+}
+
+void table_remove(struct table *t, struct entry *entry)
+{
+	struct entry **link = &t->names[bucket_of_name(entry->sandbox)];
+
+	assert(entry->pid == 0);
+	if (entry->exit_unsent)
+		t->n_exits_unsent--;
+	while (*link != entry)
+		link = &(*link)->next_name;
+	*link = entry->next_name;
+	t->slots[entry->slot] = NULL;
+	t->n--;
+	entry_free(entry);
+}
+
+void entry_started(struct table *t, struct entry *entry, pid_t pid, uint64_t generation, int64_t now_ms)
+{
+	uint32_t bucket = bucket_of_pid(pid);
+
+	assert(entry->pid == 0 && pid > 0 && !entry->exited);
+	entry->pid = pid;
+	entry->generation = generation;
+	entry->status = 0;
+	entry->started_ms = now_ms;
+	entry->ended_ms = 0;
+	entry->step[0] = '\0';
+	entry->text[0] = '\0';
+	entry->next_pid = t->pids[bucket];
+	t->pids[bucket] = entry;
+	t->n_living++;
+}
+
+void entry_exited(struct table *t, struct entry *entry, int status, int64_t now_ms)
+{
+	assert(entry->pid > 0);
+	chain_drop_pid(t, entry);
+	entry->status = status;
+	entry->ended_ms = now_ms;
+	entry->exited = true;
+	entry->exit_unsent = true;
+	t->n_exits_unsent++;
+}
+
+void entry_exit_sent(struct table *t, struct entry *entry)
+{
+	if (entry->exit_unsent) {
+		entry->exit_unsent = false;
+		t->n_exits_unsent--;
+	}
+}
+
+void entry_acknowledged(struct table *t, struct entry *entry)
+{
+	entry_exit_sent(t, entry);
+	entry->exited = false;
+	fd_close(&entry->fds[ENTRY_CHANNEL]);
+	fd_close(&entry->fds[ENTRY_STDOUT]);
+	fd_close(&entry->fds[ENTRY_STDERR]);
+}
+
+void entry_describe(const struct entry *entry, struct spawner_message *m)
+{
+	(void)snprintf(m->sandbox, sizeof m->sandbox, "%s", entry->sandbox);
+	(void)snprintf(m->name, sizeof m->name, "%s", entry->step);
+	(void)snprintf(m->text, sizeof m->text, "%s", entry->text);
+	m->generation = entry->generation;
+	m->pid = entry->pid;
+	m->status = entry->status;
+	m->uid = entry->uid;
+	m->dropped_bytes = entry->dropped_bytes;
+	m->started_ms = entry->started_ms;
+	m->ended_ms = entry->ended_ms;
+	m->limits = entry->limits;
+	m->flags = entry->exited ? SPAWNER_F_EXITED : 0;
+}
+
+size_t entry_borrow_fds(const struct entry *entry, struct spawner_message *m, int fds[ENTRY_FD__N])
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ENTRY_FD__N; i++) {
+		if (entry->fds[i] == -1)
+			continue;
+		m->flags |= 1u << i;
+		fds[n++] = entry->fds[i];
+	}
+	return n;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the spawner holds for each sandbox, over the deaths of control: descriptors, the host process, its exit until it is
+ * acknowledged. Found by name, by pid, by slot (the cursor of SPAWNER_TABLE). Pure but for closing descriptors. */
+#ifndef SANDBOXD_TABLE_H
+#define SANDBOXD_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "proto/err.h"
+#include "proto/spawner_wire.h"
+
+/* Index of a descriptor of an entry; 1 << index is its SPAWNER_F_ bit. */
+enum entry_fd { ENTRY_SPEC, ENTRY_STATE, ENTRY_RING, ENTRY_CHANNEL, ENTRY_STDOUT, ENTRY_STDERR, ENTRY_FD__N };
+
+struct entry {
+	char sandbox[LIMIT_ID_BYTES + 1];
+	uid_t uid; /* its hosts'; (uid_t)-1: none of its own */
+	int fds[ENTRY_FD__N];
+	struct host_limits limits; /* of the newest start */
+	uint64_t generation;       /* of the newest start; 0: never started */
+	pid_t pid;                 /* > 0: lives, or is not reaped yet */
+	bool exited;               /* the newest generation has ended, unacknowledged */
+	bool exit_unsent;          /* control that lives now has not been told */
+	int status;
+	int64_t started_ms, ended_ms;
+	uint64_t dropped_bytes;
+	char step[LIMIT_ID_BYTES + 1]; /* of the set-up, that failed */
+	char text[96];
+	uint32_t slot;
+	struct entry *next_name, *next_pid; /* hash chains */
+};
+
+#define TABLE_BUCKETS 4096u
+
+struct table {
+	struct entry **slots;
+	uint32_t max, n, n_slots; /* limit; entries; slots in use or once used */
+	uint32_t n_living, n_exits_unsent;
+	struct entry *names[TABLE_BUCKETS], *pids[TABLE_BUCKETS];
+};
+
+int table_init(struct table *t, uint32_t max, struct err *e);
+void table_fini(struct table *t); /* closes everything */
+
+struct entry *table_find(const struct table *t, const char *sandbox);    /* borrowed; NULL */
+struct entry *table_find_pid(const struct table *t, pid_t pid);          /* borrowed; NULL */
+struct entry *table_from(const struct table *t, uint64_t cursor);        /* the first entry whose slot is >= cursor */
+struct entry *table_add(struct table *t, const char *sandbox, struct err *e); /* the caller looked: it isn't there */
+void table_remove(struct table *t, struct entry *entry);                 /* no host lives; closes, frees */
+
+/* The four steps of a host's life; nothing else writes pid, exited, exit_unsent. */
+void entry_started(struct table *t, struct entry *entry, pid_t pid, uint64_t generation, int64_t now_ms);
+void entry_exited(struct table *t, struct entry *entry, int status, int64_t now_ms);
+void entry_exit_sent(struct table *t, struct entry *entry);
+void entry_acknowledged(struct table *t, struct entry *entry); /* closes channel and pipes */
+
+/* Fills an ENTRY or EXITED message, and for the former the descriptors (borrowed). */
+void entry_describe(const struct entry *entry, struct spawner_message *m);
+size_t entry_borrow_fds(const struct entry *entry, struct spawner_message *m, int fds[ENTRY_FD__N]);
+
+#endif

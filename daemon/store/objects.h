@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Objects on disk: <state>/objects/<sha256>, immutable, each under its hash; and the copies that hosts load.
+ * All functions block: they run in storage jobs (or in tests). */
+#ifndef SANDBOXD_OBJECTS_H
+#define SANDBOXD_OBJECTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "daemon/store/blob.h"
+#include "proto/err.h"
+
+/* Durable when it returns 0: temporary file, fsync, rename, fsync of the folder. An object that is there already, with the right size and hash, is kept. */
+int objects_put(int state_dir_fd, const struct blob *object, struct err *e);
+bool objects_has(int state_dir_fd, const char *sha256);
+/* Reads an object and checks its hash; a damaged file is renamed to <sha256>.damaged and reported (IO). */
+int objects_get(int state_dir_fd, const char *sha256, struct blob **ret, struct err *e);
+/* Writes a fresh copy for a host: O_EXCL, mode 0440, group inherited from its setgid folder. `path` is <objects_dir>/<sandbox>/<serial>.so. */
+int objects_place(const struct blob *object, const char *path, struct err *e);
+/* Removes what no version refers to: keep(ctx, sha256) says. Returns how many were removed, -1 with err. */
+int objects_collect(int state_dir_fd, bool (*keep)(void *ctx, const char *sha256), void *ctx, struct err *e);
+
+#endif

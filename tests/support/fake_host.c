@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Stands in for sandbox-host in tests of the spawner: sends what it finds around itself on its channel, says when it gets the
+ * attention signal, and obeys words: `exit N`, `signal N`, `write N`, `child` and `escape` (a process that stays, in its group
+ * or in a session of its own; the answer is its pid), `ping`, `read PATH`, `limits`. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proto/fd.h"
+#include "proto/host_wire.h"
+#include "proto/spawner_wire.h"
+#include "tests/support/self_report.h"
+
+static void say(const char *text)
+{
+	(void)fd_message_send(HOST_FD_CHANNEL, text, strlen(text), NULL, 0);
+}
+
+static void on_attention(int number)
+{
+	int kept = errno;
+
+	(void)number;
+	say("attention");
+	errno = kept;
+}
+
+/* A process that ends only by a signal. */
+static void linger(bool escapes)
+{
+	char text[32];
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		(void)close(HOST_FD_CHANNEL);
+		if (escapes) {
+			if (fork() != 0)
+				_exit(0);
+			(void)setsid();
+		}
+		(void)!write(HOST_FD_STDERR, escapes ? "e" : "c", 1);
+		for (;;)
+			(void)pause();
+	}
+	if (escapes)
+		(void)waitpid(pid, NULL, 0);
+	(void)snprintf(text, sizeof text, "%d", escapes ? 0 : (int)pid);
+	say(text);
+}
+
+static void write_bytes(long n)
+{
+	static const char bytes[1000];
+
+	while (n > 0) {
+		ssize_t done = write(HOST_FD_STDOUT, bytes, n < (long)sizeof bytes ? (size_t)n : sizeof bytes);
+
+		if (done <= 0)
+			break;
+		n -= done;
+	}
+	say("written");
+}
+
+static void read_file(const char *path)
+{
+	char text[64];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	(void)snprintf(text, sizeof text, "%s", fd == -1 ? strerror(errno) : "readable");
+	fd_close(&fd);
+	say(text);
+}
+
+static void obey(const char *word)
+{
+	const char *space = strchr(word, ' ');
+	long n = space ? strtol(space + 1, NULL, 10) : 0;
+
+	if (strncmp(word, "exit", 4) == 0)
+		_exit((int)n);
+	else if (strncmp(word, "signal", 6) == 0)
+		(void)kill(getpid(), (int)n);
+	else if (strncmp(word, "write", 5) == 0)
+		write_bytes(n);
+	else if (strcmp(word, "child") == 0 || strcmp(word, "escape") == 0)
+		linger(word[0] == 'e');
+	else if (strncmp(word, "read", 4) == 0 && space)
+		read_file(space + 1);
+	else
+		say("pong");
+}
+
+int main(int argc, char **argv)
+{
+	struct sigaction attention = { .sa_handler = on_attention, .sa_flags = SA_RESTART };
+	struct buf report = BUF_INIT;
+	char word[512];
+
+	(void)argc;
+	self_report(&report, argv);
+	(void)sigaction(HOST_ATTENTION_SIGNAL, &attention, NULL);
+	if (fd_message_send(HOST_FD_CHANNEL, report.data, report.size, NULL, 0) == -1)
+		return 2;
+	for (;;) {
+		int fds[FD_MESSAGE_MAX];
+		size_t n_fds;
+		ssize_t n = fd_message_receive(HOST_FD_CHANNEL, word, sizeof word - 1, fds, &n_fds);
+
+		if (n <= 0)
+			return 0; /* spawner and control are both gone */
+		word[n] = '\0';
+		obey(word);
+	}
+}

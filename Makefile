@@ -11,11 +11,11 @@ INCLUDEDIR ?= $(PREFIX)/include
 CFLAGS ?= -O2 -g
 JOBS ?= $(shell nproc)
 
+comma := ,
 warnings := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wcast-qual \
 	-Wwrite-strings -Wformat=2 -Wvla -Wundef
 hardening := -fstack-protector-strong -fPIE -fvisibility=hidden $(if $(SANITIZE),,-D_FORTIFY_SOURCE=2)
 sanitizers := $(if $(SANITIZE),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
-comma := ,
 our_cppflags := -D_GNU_SOURCE -I. -DSANDBOXD_VERSION='"$(VERSION)"' -DSANDBOXD_LIBEXECDIR='"$(LIBEXECDIR)"' \
 	-DSANDBOXD_INCLUDEDIR='"$(INCLUDEDIR)"'
 our_cflags := -std=c11 $(warnings) $(hardening) $(sanitizers) $(if $(WERROR),-Werror)
@@ -127,7 +127,7 @@ deps-check:
 	$(Q)$(call install_packages,$(packages) $(packages_check))
 
 demo: deps
-	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all $(example_modules)
 	$(Q)SANDBOXD_BUILD=$(abspath $(BUILD)) python3 examples/demo/demo.py
 
 bench: deps

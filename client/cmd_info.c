@@ -118,16 +118,18 @@ static char *limits_value(struct json_span limits)
 static void print_last_exit(struct json_span last)
 {
 	static const char *const keys[] = { "class", "signal", "code", "version" };
-	char *line, *reason;
+	char *line, *reason, *text;
 
 	if (json_type(last) != '{')
 		return;
-	reason = output_text(json_get(last, "text").at ? json_get(last, "text") : json_get(last, "reason"));
-	line = output_format("%s", reason);
+	reason = output_text(json_get(last, "reason"));
+	text = output_text(json_get(last, "text"));
+	line = output_format("%s%s%s", reason, text && text[0] ? ": " : "", text ? text : "");
 	free(reason);
+	free(text);
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		struct json_span v = json_get(last, keys[i]);
-		char *text, *longer;
+		char *longer;
 
 		if (json_type(v) == 0 || json_type(v) == '0')
 			continue;
@@ -233,7 +235,8 @@ static void print_rest(struct json_span info)
 	static const char *const known[] = { "id", "status", "status_reason", "pid", "generation", "owner",
 		"module", "state_version", "version", "created_at", "started_at", "restart", "profile",
 		"strict", "limits", "labels", "config", "restart_count", "budget", "backoff", "last_exit",
-		"queue", "functions", "state", "security", "state_from" };
+		"queue", "functions", "state", "security", "state_from", "state_kept", "versions", "sha256", "start_timeout_ms",
+		"shutdown_ms", "compiler" };
 	struct json_iter it = json_iter_begin(info);
 	struct json_span key, value;
 
@@ -249,6 +252,13 @@ static void print_rest(struct json_span info)
 		output_pair(stdout, name, output_text(value));
 		free(name);
 	}
+}
+
+static char *milliseconds(struct json_span v)
+{
+	int64_t n;
+
+	return json_i64(v, &n) ? output_format("%lld ms", (long long)n) : NULL;
 }
 
 static void print_info(struct json_span info)
@@ -273,6 +283,10 @@ static void print_info(struct json_span info)
 	output_pair(stdout, "limits", limits_value(json_get(info, "limits")));
 	output_pair(stdout, "labels", members(json_get(info, "labels"), "="));
 	output_pair(stdout, "config", output_text(json_get(info, "config")));
+	output_pair(stdout, "start timeout", milliseconds(json_get(info, "start_timeout_ms")));
+	output_pair(stdout, "shutdown", milliseconds(json_get(info, "shutdown_ms")));
+	output_pair(stdout, "state kept", output_text(json_get(info, "state_kept")));
+	output_pair(stdout, "object", output_text(json_get(info, "sha256")));
 	print_rest(info);
 	print_functions(json_get(info, "functions"));
 	print_state(json_get(info, "state"));

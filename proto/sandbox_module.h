@@ -214,10 +214,10 @@ extern SBX_EXPORT_ const struct sbx_module sandbox_module;
 /* ==== finding a member's kind. A wrong member stops the compiler with a sentence ==== */
 
 #define SBX_SAYS_MEMBER_                                                                                              \
-	"sandboxd: this member can't be declared state (use an integer, float, bool, char[n], char *, struct sbx_bytes, " \
+	"sandboxd: this member cannot be declared state (use an integer, float, bool, char[n], char *, struct sbx_bytes, " \
 	"or SBX_STRUCT, SBX_FIXED, SBX_ARRAY)"
-#define SBX_SAYS_COUNTER_ "sandboxd: an array's counter must be an integer"
-#define SBX_SAYS_TYPE_    "sandboxd: the member's type isn't the declared one"
+#define SBX_SAYS_COUNTER_ "sandboxd: the counter of an array must be an integer"
+#define SBX_SAYS_TYPE_    "sandboxd: the member is not of the declared type"
 #define SBX_SAYS_PLAIN_   "sandboxd: declared state must be a plain struct (standard layout, trivially copyable)"
 
 #ifdef __cplusplus

@@ -22,7 +22,9 @@ allowed() {
 	daemon/reload/*) echo '^(daemon/reload|proto)/' ;;
 	daemon/store/*) echo '^(daemon/store|proto)/' ;;
 	daemon/observe/*) echo '^(daemon/observe|proto)/' ;;
-	daemon/control/*) echo '^(daemon/(control|supervise|reload|store|observe)|proto)/' ;;
+	daemon/front/*) echo '^(daemon/(front|store)|proto)/|^daemon/control/control\.h$' ;;
+	daemon/sandbox/*) echo '^(daemon/(sandbox|supervise|reload|store|observe)|proto)/|^daemon/front/rpc\.h$|^daemon/control/(control|spawner_link|shutdown)\.h$' ;;
+	daemon/control/*) echo '^(daemon/(control|front|sandbox|supervise|reload|store|observe)|proto)/' ;;
 	client/*) echo '^(client|proto)/' ;;
 	*) echo '.' ;;
 	esac
@@ -43,8 +45,8 @@ room() { # header-regex rooms-regex
 	grep -lE "^#[ \t]*include <$1>" $(grep -E '^(daemon|client|proto)/' "$list") /dev/null | grep -vE "$2" | sed "s,\$, includes <$1>: not in its room,"
 }
 {
-	room 'uv\.h' '^daemon/(control|store/storage)'
-	room '(cjson/)?cJSON\.h' '^daemon/control/'
+	room 'uv\.h' '^daemon/(control|front|sandbox|store/storage)'
+	room '(cjson/)?cJSON\.h' '^daemon/(control|front|sandbox)/'
 	room 'dlfcn\.h' '^daemon/host/(module/object|death)\.c$'
 	room 'seccomp\.h' '^daemon/spawner/'
 	room 'openssl/.*' '^daemon/store/'

@@ -109,6 +109,7 @@ void exit_record(struct sandbox *sb, const struct spawner_message *m)
 
 void sandbox_exited(struct sandbox *sb, const struct spawner_message *m)
 {
+	struct control *c = sb->control;
 	struct spawner_message ack;
 	struct host *h = sb->host;
 	char text[sizeof sb->last_exit.reason + sizeof sb->last_exit.text + 4];
@@ -117,9 +118,10 @@ void sandbox_exited(struct sandbox *sb, const struct spawner_message *m)
 	spawner_message_init(&ack, SPAWNER_ACK_EXIT, sb->spec.id);
 	ack.generation = m->generation;
 	if (!h || h->link.generation != m->generation) {
-		spawner_send(sb->control->spawner, &ack, NULL, 0);
+		spawner_send(c->spawner, &ack, NULL, 0);
 		return;
 	}
+	sandbox_hold(sb);
 	h->exited = true;
 	found = h->found;
 	host_link_drain(&h->link);
@@ -127,16 +129,18 @@ void sandbox_exited(struct sandbox *sb, const struct spawner_message *m)
 	sb->host = NULL;
 	sb->calls_held = sb->calls_held && txn_active(&sb->txn); /* a save before a stop held them for this process only */
 	host_abandon(h);
-	spawner_send(sb->control->spawner, &ack, NULL, 0);
 	(void)snprintf(text, sizeof text, "%s%s%s", sb->last_exit.reason, sb->last_exit.text[0] ? ": " : "", sb->last_exit.text);
 	calls_crashed(&sb->calls, sb->spec.id, text);
 	if (sandbox_found_exited(sb, found, m->started_ms))
-		return;
-	if (txn_active(&sb->txn))
+		(void)0; /* told as what a take-over found */
+	else if (txn_active(&sb->txn))
 		sandbox_txn_event(sb, TXN_EV_HOST_DIED, 0); /* tells the life when it is finished */
 	else
 		sandbox_fact(sb, LIFE_EXITED, sb->last_exit.exit);
-	shutdown_step(sb->control);
+	/* The spec that the spawner keeps tells of it now, so the status itself may be forgotten. */
+	spawner_send(c->spawner, &ack, NULL, 0);
+	sandbox_release(sb);
+	shutdown_step(c);
 }
 
 void last_exit_json(const struct sandbox *sb, struct json_out *o, const char *key)

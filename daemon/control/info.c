@@ -148,8 +148,11 @@ void sandbox_info_json(const struct sandbox *sb, struct json_out *o)
 		json_out_raw(o, "security", sb->security, strlen(sb->security));
 	else
 		json_out_null(o, "security");
-	if (sb->create_warnings)
-		json_out_text(o, "output", sb->create_warnings);
+	if (sb->create_warnings) { /* in the answer to create only */
+		json_out_object(o, "compiler");
+		json_out_text(o, "warnings", sb->create_warnings);
+		json_out_object_end(o);
+	}
 	json_out_object_end(o);
 }
 

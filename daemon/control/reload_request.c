@@ -194,7 +194,7 @@ static cJSON *success_json(const struct sandbox *sb, const struct txn_actions *a
 	if (a->host_gone)
 		cJSON_AddBoolToObject(result, "ended_after_commit", true);
 	if (rl->code.diagnostics)
-		cJSON_AddStringToObject(result, "output", rl->code.diagnostics);
+		cJSON_AddStringToObject(cJSON_AddObjectToObject(result, "compiler"), "warnings", rl->code.diagnostics);
 	return result;
 }
 

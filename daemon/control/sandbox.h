@@ -99,6 +99,9 @@ struct sandbox {
 	struct control *control;
 	struct spec spec;
 	struct life life;
+	struct life_event facts[8];      /* that came up while the life's actions were being carried out */
+	unsigned n_facts;
+	bool applying;
 	struct versions versions;
 	struct version candidate;        /* of the first start, or of the reload at work */
 	bool has_candidate;
@@ -159,8 +162,7 @@ void sandbox_keep_spec(struct sandbox *sb); /* gives the spawner the present one
 void sandbox_fact(struct sandbox *sb, enum life_event_type type, enum life_exit exit);
 /* A request; true: taken (r is answered now or later), false: refused, r is the caller's to answer. */
 bool sandbox_request(struct sandbox *sb, enum life_event_type type, bool keep_state, struct rpc_request *r);
-void sandbox_apply(struct sandbox *sb, const struct life_actions *a);
-int64_t sandbox_budget_used(const struct sandbox *sb);
+void sandbox_adopt(struct sandbox *sb, const struct life_finding *found); /* after a restart of control */
 
 /* ---- start.c ---- */
 void sandbox_start(struct sandbox *sb, enum life_from from);

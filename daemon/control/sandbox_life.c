@@ -2,6 +2,7 @@
  *
  * Carries out what daemon/supervise/life.c decides: one small function per action, in the order of the bits. */
 #include <cjson/cJSON.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/control/sandbox.h"
@@ -78,6 +79,8 @@ static void life_answer(struct sandbox *sb, const struct life_actions *a)
 	}
 	if (a->ok) {
 		(void)answer_info(r, sb);
+		free(sb->create_warnings);
+		sb->create_warnings = NULL;
 		return;
 	}
 	life_error(sb, a, &e);
@@ -169,7 +172,7 @@ static void refuse_calls(struct sandbox *sb)
 	calls_refuse(&sb->calls, &e);
 }
 
-void sandbox_apply(struct sandbox *sb, const struct life_actions *a)
+static void sandbox_apply(struct sandbox *sb, const struct life_actions *a)
 {
 	if (a->set & LIFE_DO_CLEAR_TIMER)
 		uv_timer_stop(&sb->life_timer);
@@ -212,19 +215,51 @@ static void state_event(struct sandbox *sb, enum life_state before)
 			life_state_text(sb->life.state));
 }
 
+/* Carries actions out, then takes the facts that they brought up, until there are none. */
+static void apply_and_drain(struct sandbox *sb, const struct life_actions *first)
+{
+	struct life_actions a = *first;
+
+	sandbox_hold(sb);
+	sb->applying = true;
+	sandbox_apply(sb, &a);
+	while (sb->n_facts > 0) {
+		struct life_event ev = sb->facts[0];
+		enum life_state before = sb->life.state;
+
+		memmove(&sb->facts[0], &sb->facts[1], --sb->n_facts * sizeof sb->facts[0]);
+		if (life_step(&sb->life, &sb->spec.policy, &ev, &a) != LIFE_TAKEN) {
+			log_debug("sandbox=%s %s is ignored while %s", sb->spec.id, life_event_text(ev.type), life_state_text(before));
+			continue;
+		}
+		state_event(sb, before);
+		sandbox_apply(sb, &a);
+	}
+	sb->applying = false;
+	sandbox_release(sb);
+}
+
 void sandbox_fact(struct sandbox *sb, enum life_event_type type, enum life_exit exit)
 {
+	const struct life_actions none = { 0 };
 	struct life_event ev = event_of(type);
-	enum life_state before = sb->life.state;
-	struct life_actions a;
 
 	ev.exit = exit;
-	if (life_step(&sb->life, &sb->spec.policy, &ev, &a) != LIFE_TAKEN) {
-		log_debug("sandbox=%s %s is ignored while %s", sb->spec.id, life_event_text(type), life_state_text(before));
+	if (sb->n_facts == sizeof sb->facts / sizeof sb->facts[0]) {
+		log_error("sandbox=%s too many facts at once: %s is lost", sb->spec.id, life_event_text(type));
 		return;
 	}
-	state_event(sb, before);
-	sandbox_apply(sb, &a);
+	sb->facts[sb->n_facts++] = ev;
+	if (!sb->applying)
+		apply_and_drain(sb, &none);
+}
+
+void sandbox_adopt(struct sandbox *sb, const struct life_finding *found)
+{
+	struct life_actions a;
+
+	life_adopt(&sb->life, &sb->spec.policy, found, clock_monotonic_ms(), &a);
+	apply_and_drain(sb, &a);
 }
 
 bool sandbox_request(struct sandbox *sb, enum life_event_type type, bool keep_state, struct rpc_request *r)
@@ -249,6 +284,6 @@ bool sandbox_request(struct sandbox *sb, enum life_event_type type, bool keep_st
 		sb->request = r;
 	}
 	state_event(sb, before);
-	sandbox_apply(sb, &a);
+	apply_and_drain(sb, &a);
 	return true;
 }

@@ -206,22 +206,21 @@ static void do_recover(struct sandbox *sb)
 	sandbox_fact(sb, LIFE_RELOAD_DIED_SEALED, sb->last_exit.exit);
 }
 
-/* The life hears of the end: first what became of the transaction, then that the process ended, if it did. */
+/* The life hears of the end: what became of the transaction if the process lives; that it has ended, if it has. */
 static void do_finished(struct sandbox *sb, enum txn_mode mode, const struct txn_actions *a)
 {
 	bool died = !sb->host && !sb->txn_recovered; /* it had ended before this step, and the life doesn't know yet */
 
-	if (mode == TXN_SAVE_ONLY) {
-		if (!a->ok) {
-			sb->failure = sb->reload.error;
-			if (sb->failure.code == ERR_OK)
-				err_set(&sb->failure, ERR_RELOAD_FAILED, "%s: %s", txn_step_text(a->failed_step),
-					a->failure == TXN_FAILURE_HOST_DIED ? sb->last_exit.reason : txn_failure_text(a->failure));
-		}
-		sandbox_fact(sb, a->ok ? LIFE_SAVE_DONE : LIFE_SAVE_FAILED, LIFE_EXIT_NORMAL);
-	} else if (!sb->txn_recovered) {
-		sandbox_fact(sb, LIFE_RELOAD_END, LIFE_EXIT_NORMAL);
+	if (mode == TXN_SAVE_ONLY && !a->ok) {
+		sb->failure = sb->reload.error;
+		if (sb->failure.code == ERR_OK)
+			err_set(&sb->failure, ERR_RELOAD_FAILED, "%s: %s", txn_step_text(a->failed_step),
+				a->failure == TXN_FAILURE_HOST_DIED ? sb->last_exit.reason : txn_failure_text(a->failure));
 	}
+	if (mode == TXN_SAVE_ONLY && (a->ok || !died))
+		sandbox_fact(sb, a->ok ? LIFE_SAVE_DONE : LIFE_SAVE_FAILED, LIFE_EXIT_NORMAL);
+	else if (mode == TXN_RELOAD && !died && !sb->txn_recovered)
+		sandbox_fact(sb, LIFE_RELOAD_END, LIFE_EXIT_NORMAL);
 	if (died)
 		sandbox_fact(sb, LIFE_EXITED, sb->last_exit.exit);
 }

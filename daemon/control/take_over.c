@@ -116,10 +116,8 @@ static struct sandbox *entry_sandbox(struct control *c, struct entry *en, struct
 static void adopt(struct sandbox *sb, enum life_found found, enum life_exit exit, int64_t started_ms)
 {
 	struct life_finding f = { .found = found, .exit = exit, .has_state = sb->state_fd >= 0, .started_ms = started_ms };
-	struct life_actions a;
 
-	life_adopt(&sb->life, &sb->spec.policy, &f, clock_monotonic_ms(), &a);
-	sandbox_apply(sb, &a);
+	sandbox_adopt(sb, &f);
 }
 
 static void entry_exited(struct sandbox *sb, const struct spawner_message *m)

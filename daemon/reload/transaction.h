@@ -118,12 +118,10 @@ struct txn_event {
 #define TXN_DO_DROP_STATE    0x10000u /* close the memfd; KEEP_STATE without one if it had been sent */
 #define TXN_DO_UNPLACE       0x20000u /* remove the candidate's object, also one whose placing is under way */
 #define TXN_DO_RELEASE_CALLS 0x40000u /* the queue drains again, as far as the life's state allows */
-#define TXN_DO_RECOVER                                                                                       \
-	0x80000u /* give life RELOAD_DIED_SEALED: the old version starts from the sealed state, which stays  \
-		    kept */
-#define TXN_DO_SET_TIMER 0x100000u /* .timer_ms; replaces one that runs */
-#define TXN_DO_ANSWER    0x200000u /* .ok, or .failed_step, .failure, .outcome */
-#define TXN_DO_FINISHED  0x400000u /* life is told; life.h says what */
+#define TXN_DO_RECOVER       0x80000u /* RELOAD_DIED_SEALED to life: the old version starts from what is kept */
+#define TXN_DO_SET_TIMER     0x100000u /* .timer_ms; replaces one that runs */
+#define TXN_DO_ANSWER        0x200000u /* .ok, or .failed_step, .failure, .outcome */
+#define TXN_DO_FINISHED      0x400000u /* life is told; life.h says what */
 
 enum txn_failure {
 	TXN_FAILURE_NONE,

@@ -85,7 +85,7 @@ static int check_ident(const unsigned char *data, size_t size, struct err *e)
 	if (data[EI_VERSION] != EV_CURRENT)
 		return err_set(e, ERR_BAD_IMAGE, "its ELF version is %u, not 1", data[EI_VERSION]);
 	if (data[EI_OSABI] != ELFOSABI_SYSV && data[EI_OSABI] != ELFOSABI_GNU)
-		return err_set(e, ERR_BAD_IMAGE, "it is for another system (OS ABI %u)", data[EI_OSABI]);
+		return err_set(e, ERR_BAD_IMAGE, "it is for another operating system: OS ABI %u", data[EI_OSABI]);
 	if (size < sizeof(Elf64_Ehdr))
 		return err_set(e, ERR_BAD_IMAGE,
 			"it is cut off: %zu bytes of an ELF header's %zu", size, sizeof(Elf64_Ehdr));

@@ -308,7 +308,14 @@ class Daemon:
             self.options += ["--config", path]
         self.process = None
         self.seen = set()
-        self.start(**popen)
+        try:
+            self.start(**popen)
+        except BaseException:
+            if self.process and self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
 
     def argv(self):
         return [os.path.join(BUILD, "sandboxd"), *self.options]

@@ -211,7 +211,6 @@ class Calls(Case):
     def test_big_integers_cross_as_strings(self):
         c = self.client
         self.assertEqual(c.call("a", "increment", by=(1 << 53) - 1), {"count": (1 << 53) - 1})
-        self.assertEqual(c.call("a", "increment", by="1"), {"count": (1 << 53)} | {}) if False else None
         r = self.ctl("call", "a", "increment", "by=%d" % (1 << 60))
         self.assertEqual(r.status, 0, r.err)
         self.assertEqual(json.loads(r.out), {"count": str((1 << 60) + (1 << 53) - 1)})

@@ -393,7 +393,7 @@ static const struct {
 	{ HEAD, 0, EI_DATA, 1, ELFDATA2MSB, "big-endian" },
 	{ HEAD, 0, EI_DATA, 1, 0, "byte order" },
 	{ HEAD, 0, EI_VERSION, 1, 0, "ELF version" },
-	{ HEAD, 0, EI_OSABI, 1, ELFOSABI_FREEBSD, "another system" },
+	{ HEAD, 0, EI_OSABI, 1, ELFOSABI_FREEBSD, "another operating system" },
 	{ H(e_machine), EM_ARM, "it is for arm" },
 	{ H(e_machine), EM_RISCV, "it is for riscv" },
 	{ H(e_machine), 60000, "another machine" },

@@ -115,7 +115,7 @@ static void link_poll(struct host_link *l)
 /* Reads at most `most` bytes of a pipe; false: at its end, or nothing more now. */
 static void stream_read(struct host_link *l, int which, size_t most)
 {
-	static char bytes[16384];
+	static char bytes[65536]; /* as much as a pipe holds: small reads cost more per line */
 	size_t sum = 0;
 
 	while (sum < most) {

@@ -195,6 +195,7 @@ static void started(void *ctx, const struct spawner_message *m, int *fds, size_t
 	} else {
 		sb->host->pid = m->pid;
 		sb->host->serial = sb->last_serial;
+		sandbox_log_begin(sb->log);
 		sandbox_fact(sb, LIFE_BORN, LIFE_EXIT_NORMAL);
 		if (sb->host) {
 			send_begin(sb);

@@ -19,6 +19,7 @@ int uids_add(struct uids *u, uid_t first, uint32_t count, struct err *e)
 	uint32_t room = u->room + count;
 	uid_t *ring;
 
+	assert(u->n_free <= u->room);
 	if (room < u->room)
 		return err_set(e, ERR_LIMIT_EXCEEDED, "too many user ids");
 	ring = calloc(room ? room : 1, sizeof *ring);

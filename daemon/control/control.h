@@ -11,9 +11,9 @@
 #include "proto/spawner_wire.h"
 
 struct storage;      /* daemon/store/storage.h: the one storage thread */
-struct listener;     /* daemon/control/listener.h: socket, connections */
+struct listener;     /* daemon/front/listener.h: socket, connections */
 struct spawner_link; /* daemon/control/spawner_link.h */
-struct registry;     /* daemon/control/registry.h: id -> sandbox */
+struct registry;     /* daemon/sandbox/registry.h: id -> sandbox */
 struct events;       /* daemon/observe/events.h */
 
 struct control {

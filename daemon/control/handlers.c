@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/control/listener.h"
-#include "daemon/control/registry.h"
-#include "daemon/control/rights.h"
-#include "daemon/control/sandbox.h"
+#include "daemon/front/listener.h"
+#include "daemon/sandbox/registry.h"
+#include "daemon/front/rights.h"
+#include "daemon/sandbox/sandbox.h"
 #include "daemon/control/shutdown.h"
-#include "daemon/control/uploads.h"
+#include "daemon/front/uploads.h"
 #include "daemon/observe/events.h"
 #include "proto/clock.h"
 

@@ -4,7 +4,7 @@
 #ifndef SANDBOXD_HANDLERS_H
 #define SANDBOXD_HANDLERS_H
 
-#include "daemon/control/rpc.h"
+#include "daemon/front/rpc.h"
 
 struct sandbox;
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "daemon/control/handlers.h"
-#include "daemon/control/registry.h"
-#include "daemon/control/sandbox.h"
+#include "daemon/sandbox/registry.h"
+#include "daemon/sandbox/sandbox.h"
 #include "daemon/control/spawner_link.h"
 #include "daemon/observe/events.h"
 #include "proto/clock.h"

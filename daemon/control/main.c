@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "daemon/control/control.h"
-#include "daemon/control/listener.h"
-#include "daemon/control/registry.h"
-#include "daemon/control/sandbox.h"
+#include "daemon/front/listener.h"
+#include "daemon/sandbox/registry.h"
+#include "daemon/sandbox/sandbox.h"
 #include "daemon/control/shutdown.h"
 #include "daemon/control/spawner_link.h"
 #include "daemon/observe/events.h"

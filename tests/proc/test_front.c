@@ -12,9 +12,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/control/listener.h"
-#include "daemon/control/rpc.h"
-#include "daemon/control/rpc_peer.h"
+#include "daemon/front/listener.h"
+#include "daemon/front/rpc.h"
+#include "daemon/front/rpc_peer.h"
 #include "daemon/store/blob.h"
 #include "daemon/store/storage.h"
 #include "proto/fd.h"

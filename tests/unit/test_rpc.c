@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/control/rpc.h"
-#include "daemon/control/rpc_peer.h"
+#include "daemon/front/rpc.h"
+#include "daemon/front/rpc_peer.h"
 #include "proto/limits.h"
 #include "tests/support/check_main.h"
 

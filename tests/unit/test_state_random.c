@@ -278,6 +278,31 @@ static void evolve_shape(unsigned index, int *next_id)
 	}
 }
 
+static void make_new(unsigned index, uint8_t *at);
+
+static void make_field_new(const struct field *f, uint8_t *at)
+{
+	uint64_t fresh = (uint64_t)(f->id % 100);
+	bool by_value = f->kind == SBX_K_STRUCT || (f->kind == SBX_K_FIXED && f->elem == SBX_K_STRUCT);
+	unsigned n = f->kind == SBX_K_STRUCT ? 1 : f->n;
+
+	memset(at + f->offset, 0, f->size);
+	if (f->kind == SBX_K_ARRAY)
+		memset(at + f->count_offset, 0, kind_size(f->count_kind));
+	if (f->optional)
+		at[f->present_offset] = 0;
+	if (f->has_default)
+		memcpy(at + f->offset, &fresh, f->size);
+	for (unsigned i = 0; by_value && i < n; i++)
+		make_new(f->type, at + f->offset + i * (f->size / n));
+}
+
+static void make_new(unsigned index, uint8_t *at)
+{
+	for (unsigned k = 0; k < sets[0].s[index].n; k++)
+		make_field_new(&sets[0].s[index].f[k], at);
+}
+
 /* What the old state looks like when it comes back: dropped fields as new. */
 static void reset_dropped(unsigned index, uint8_t *at)
 {
@@ -285,21 +310,11 @@ static void reset_dropped(unsigned index, uint8_t *at)
 
 	for (unsigned k = 0; k < s->n; k++) {
 		const struct field *f = &s->f[k];
-		uint64_t n = f->n, fresh = (uint64_t)(f->id % 100);
+		uint64_t n = f->n;
 		uint8_t *items = at + f->offset;
 
 		if (f->dropped) {
-			memset(at + f->offset, 0, f->size);
-			if (f->kind == SBX_K_ARRAY)
-				memset(at + f->count_offset, 0, kind_size(f->count_kind));
-			if (f->optional)
-				at[f->present_offset] = 0;
-			if (f->has_default)
-				memcpy(at + f->offset, &fresh, f->size);
-			/* a struct by value: its own fields' defaults */
-			if (f->kind == SBX_K_STRUCT || (f->kind == SBX_K_FIXED && f->elem == SBX_K_STRUCT))
-				for (uint64_t i = 0; i < (f->kind == SBX_K_STRUCT ? 1 : n); i++)
-					(void)schema_set_defaults(NULL, 0, NULL, NULL, NULL);
+			make_field_new(f, at);
 			continue;
 		}
 		if (f->optional && at[f->present_offset] == 0)
@@ -315,3 +330,101 @@ static void reset_dropped(unsigned index, uint8_t *at)
 			reset_dropped(f->type, items + i * f->elem_size);
 	}
 }
+
+/* ---- the rounds ---- */
+
+static void random_set(int *next_id)
+{
+	for (unsigned i = 0; i < STRUCTS; i++) {
+		struct shape *s = &sets[0].s[i];
+
+		s->n = 1 + pick(FIELDS);
+		for (unsigned k = 0; k < s->n; k++) {
+			s->f[k] = random_field(i, (*next_id)++);
+			kinds[s->f[k].kind]++;
+			elems[s->f[k].elem]++;
+			changes[OPTIONAL] += s->f[k].optional;
+		}
+	}
+}
+
+/* Restores the blob into a new instance of d and saves that. */
+static void *pass(const struct module_desc *d, const void *blob, uint64_t n, uint64_t *ret_n)
+{
+	struct module_instance *m = instance_of(d);
+	static struct state_report report;
+	void *saved;
+	struct err e;
+
+	ck_ok(instance_restore(m, blob, n, 0, &report, &e));
+	saved = save_of(m, ret_n);
+	instance_free(m);
+	return saved;
+}
+
+static void expect_equal(const void *a, uint64_t n, const void *b, uint64_t m, int round, const char *what)
+{
+	ck_assert_msg(n == m && memcmp(a, b, n) == 0, "round %d: %s isn't equal (%llu and %llu bytes)", round, what, (unsigned long long)n,
+		(unsigned long long)m);
+}
+
+static uint64_t one_round(int round)
+{
+	struct module_desc *d[2];
+	struct module_instance *m;
+	uint64_t n[6];
+	void *b[6];
+	int next_id = 0;
+
+	seed = (uint64_t)round * 7919 + 1;
+	random_set(&next_id);
+	d[0] = describe(0);
+	m = instance_of(d[0]);
+	fill_struct(&sets[0], 0, m->self, m->arena);
+	b[0] = save_of(m, &n[0]);
+	b[1] = pass(d[0], b[0], n[0], &n[1]);
+	expect_equal(b[0], n[0], b[1], n[1], round, "save, restore, save");
+	for (unsigned i = 0; i < STRUCTS; i++)
+		evolve_shape(i, &next_id);
+	d[1] = describe(1);
+	b[2] = pass(d[1], b[0], n[0], &n[2]);
+	b[3] = pass(d[1], b[2], n[2], &n[3]);
+	expect_equal(b[2], n[2], b[3], n[3], round, "the new version's save, restore, save");
+	b[4] = pass(d[0], b[2], n[2], &n[4]);
+	reset_dropped(0, m->self);
+	b[5] = save_of(m, &n[5]);
+	expect_equal(b[4], n[4], b[5], n[5], round, "there and back");
+	for (int i = 0; i < 6; i++)
+		free(b[i]);
+	instance_free(m);
+	module_desc_free(d[0]);
+	module_desc_free(d[1]);
+	return n[0];
+}
+
+START_TEST(random_states_survive)
+{
+	static const char *const names[] = { "end", "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "char[]", "str",
+		"bytes", "struct", "fixed", "array" };
+	uint64_t bytes = 0;
+
+	instance_set_host(&(struct instance_host){ .memory_bytes = 4u << 20 });
+	for (int round = 0; round < ROUNDS; round++)
+		bytes += one_round(round);
+	printf("state_random: %d rounds, %llu bytes of blobs; kept %lu, widened %lu, renamed %lu, added %lu, dropped %lu, optional %lu; fields:",
+		ROUNDS, (unsigned long long)bytes, changes[KEPT], changes[WIDENED], changes[RENAMED], changes[ADDED], changes[DROPPED],
+		changes[OPTIONAL]);
+	for (unsigned k = SBX_K_BOOL; k <= SBX_K_ARRAY; k++) {
+		printf(" %s %lu", names[k], kinds[k]);
+		ck_assert_uint_gt(kinds[k], 0);
+	}
+	printf("; items:");
+	for (unsigned k = SBX_K_BOOL; k <= SBX_K_STRUCT; k++) {
+		printf(" %s %lu", names[k], elems[k]);
+		ck_assert_uint_gt(elems[k], 0);
+	}
+	printf("\n");
+}
+END_TEST
+
+CHECK_MAIN("state_random", tcase_add_test(tc, random_states_survive))

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/control/rpc.h"
+#include "daemon/front/rpc.h"
 
 struct call {
 	struct call *next;

@@ -20,11 +20,11 @@
 #include <uthash.h>
 #include <uv.h>
 
-#include "daemon/control/calls.h"
-#include "daemon/control/code.h"
+#include "daemon/sandbox/calls.h"
+#include "daemon/sandbox/code.h"
 #include "daemon/control/control.h"
-#include "daemon/control/host_link.h"
-#include "daemon/control/rpc.h"
+#include "daemon/sandbox/host_link.h"
+#include "daemon/front/rpc.h"
 #include "daemon/observe/logs.h"
 #include "daemon/reload/transaction.h"
 #include "daemon/reload/versions.h"

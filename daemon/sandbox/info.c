@@ -3,7 +3,7 @@
  * A sandbox shown: a row of a list, and all that is known. Written straight as JSON text: no tree per sandbox. */
 #include <string.h>
 
-#include "daemon/control/sandbox.h"
+#include "daemon/sandbox/sandbox.h"
 #include "proto/clock.h"
 
 static void out_member(struct json_out *o, const char *name, struct json_span object)

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "daemon/control/rpc_envelope.h"
+#include "daemon/front/rpc_envelope.h"
 #include "proto/err.h"
 #include "proto/json_scan.h"
 #include "proto/methods.h"

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "daemon/control/control.h"
-#include "daemon/control/rpc.h"
+#include "daemon/front/rpc.h"
 #include "daemon/store/blob.h"
 #include "daemon/store/elf_check.h"
 #include "daemon/store/storage.h"

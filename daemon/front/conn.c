@@ -4,7 +4,7 @@
  * whether to read on, to wait, or to end. Whatever happens (bytes, an answer, the end of a write) only leads to the
  * next turn, so the order of things is decided in one place. Answers only put the connection on the list of those
  * that are due; the list is worked off in the prepare phase, right before the loop would wait. */
-#include "daemon/control/conn.h"
+#include "daemon/front/conn.h"
 
 #include <assert.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/control/rpc_peer.h"
+#include "daemon/front/rpc_peer.h"
 #include "proto/frame.h"
 #include "proto/limits.h"
 #include "proto/log.h"

@@ -3,7 +3,7 @@
  * Accepting. The descriptor is watched with uv_poll and accepted from here, so that credentials, caps and the lack of
  * descriptors are dealt with before anything is allocated. A descriptor is kept in reserve: when there are no more, it is
  * given up for a moment to accept and turn away, for a client that isn't accepted would wake the loop for ever. */
-#include "daemon/control/listener.h"
+#include "daemon/front/listener.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -14,9 +14,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/control/conn.h"
-#include "daemon/control/rpc_envelope.h"
-#include "daemon/control/rpc_peer.h"
+#include "daemon/front/conn.h"
+#include "daemon/front/rpc_envelope.h"
+#include "daemon/front/rpc_peer.h"
 #include "proto/fd.h"
 #include "proto/limits.h"
 #include "proto/log.h"

@@ -2,7 +2,7 @@
  *
  * Two stages: a compile job (sources only), whose object is a file of another user's making and is read whole before it is
  * looked at; then a storage job that reads, hashes and checks. */
-#include "daemon/control/code.h"
+#include "daemon/sandbox/code.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * Nothing that comes from a host is trusted: sizes are checked by host_receive, type and generation and JSON here. One receive
  * buffer serves all links, since a message is handled before the next is read. */
-#include "daemon/control/host_link.h"
+#include "daemon/sandbox/host_link.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -11,10 +11,10 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "daemon/control/rights.h"
-#include "daemon/control/rpc.h"
-#include "daemon/control/rpc_params.h"
-#include "daemon/control/uploads.h"
+#include "daemon/front/rights.h"
+#include "daemon/front/rpc.h"
+#include "daemon/front/rpc_params.h"
+#include "daemon/front/uploads.h"
 
 /* All connections of one uid share it. */
 struct rpc_user {

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "daemon/control/rpc.h"
+#include "daemon/front/rpc.h"
 #include "proto/limits.h"
 
 struct upload;

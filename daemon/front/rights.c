@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The levels and their lists. The lists come from the spawner and are short: they are searched from end to end. */
-#include "daemon/control/rights.h"
+#include "daemon/front/rights.h"
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/control/calls.h"
+#include "daemon/sandbox/calls.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "daemon/control/rpc.h"
-#include "daemon/control/rpc_peer.h"
+#include "daemon/front/rpc.h"
+#include "daemon/front/rpc_peer.h"
 #include "proto/json_out.h"
 #include "proto/limits.h"
 

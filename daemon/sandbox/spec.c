@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/control/sandbox.h"
+#include "daemon/sandbox/sandbox.h"
 #include "daemon/control/spawner_link.h"
 #include "proto/clock.h"
 #include "proto/fd.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/control/sandbox.h"
+#include "daemon/sandbox/sandbox.h"
 #include "daemon/control/spawner_link.h"
 #include "daemon/observe/events.h"
 #include "daemon/store/objects.h"

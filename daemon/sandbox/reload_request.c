@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/control/sandbox.h"
+#include "daemon/sandbox/sandbox.h"
 #include "daemon/observe/events.h"
 #include "proto/clock.h"
 

@@ -2,7 +2,7 @@
  *
  * The check of parameters. What is expected is said in words that come from the row itself, so that a message and the
  * table can't disagree. */
-#include "daemon/control/rpc_params.h"
+#include "daemon/front/rpc_params.h"
 
 #include <inttypes.h>
 #include <stdio.h>

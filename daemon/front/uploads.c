@@ -2,7 +2,7 @@
  *
  * object.put. An upload is open (bytes come in), hashing (its bytes are the job's), then finished (a blob with its hash)
  * until another one needs its place or the connection ends. Refused chunks change nothing. */
-#include "daemon/control/uploads.h"
+#include "daemon/front/uploads.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/control/rpc_peer.h"
+#include "daemon/front/rpc_peer.h"
 #include "daemon/store/blob.h"
 #include "daemon/store/storage.h"
 #include "proto/json_out.h"

@@ -3,16 +3,16 @@
  * Lines to requests to handlers, and what handlers ask a request. A line is judged where it lies in the connection's
  * buffer; only a request that is good and allowed is copied, in one allocation: the struct, its line, its decoded
  * texts. The bytes are never parsed into a tree: parameters are spans. */
-#include "daemon/control/rpc.h"
+#include "daemon/front/rpc.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/control/rpc_envelope.h"
-#include "daemon/control/rpc_peer.h"
-#include "daemon/control/uploads.h"
+#include "daemon/front/rpc_envelope.h"
+#include "daemon/front/rpc_peer.h"
+#include "daemon/front/uploads.h"
 #include "proto/limits.h"
 
 #define REQUEST_MAGIC 0x72657131u

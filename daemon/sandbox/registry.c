@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * A hash by id that keeps the order of insertion (uthash does both). */
-#include "daemon/control/registry.h"
+#include "daemon/sandbox/registry.h"
 
 #include <stdlib.h>
 
-#include "daemon/control/sandbox.h"
+#include "daemon/sandbox/sandbox.h"
 
 struct registry {
 	struct sandbox *by_id;

@@ -2,7 +2,7 @@
  *
  * The scanner's events of one request, sorted: members of the envelope, members of params, everything deeper only passes.
  * Judged is after the scan, so that text that isn't JSON is always called so. */
-#include "daemon/control/rpc_envelope.h"
+#include "daemon/front/rpc_envelope.h"
 
 #include <stdio.h>
 #include <string.h>

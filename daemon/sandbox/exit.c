@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "daemon/control/sandbox.h"
+#include "daemon/sandbox/sandbox.h"
 #include "daemon/control/shutdown.h"
 #include "daemon/control/spawner_link.h"
 #include "daemon/observe/events.h"

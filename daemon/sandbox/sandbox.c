@@ -2,7 +2,7 @@
  *
  * A sandbox is freed when three things have come together, in any order: it is gone (out of the registry, nothing wanted), its
  * timers are closed, and every operation that holds its address (a job of the storage thread, a reply of the spawner) has called back. */
-#include "daemon/control/sandbox.h"
+#include "daemon/sandbox/sandbox.h"
 
 #include <assert.h>
 #include <cjson/cJSON.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/control/registry.h"
+#include "daemon/sandbox/registry.h"
 #include "daemon/control/spawner_link.h"
 #include "daemon/observe/events.h"
 #include "proto/clock.h"

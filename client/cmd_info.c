@@ -124,7 +124,7 @@ static void print_last_exit(struct json_span last)
 		return;
 	reason = output_text(json_get(last, "reason"));
 	text = output_text(json_get(last, "text"));
-	line = output_format("%s%s%s", reason, text && text[0] ? ": " : "", text ? text : "");
+	line = text[0] && strcmp(text, "-") != 0 ? output_format("%s: %s", reason, text) : output_format("%s", reason);
 	free(reason);
 	free(text);
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
@@ -194,9 +194,10 @@ static void print_state(struct json_span state)
 	struct json_span key, field;
 
 	while (json_type(state) == '[' && json_iter_next(&it, &key, &field)) {
-		if (json_get(field, "name").at && json_get(field, "type").at) {
-			char *name = output_text(json_get(field, "name")),
-			     *type = output_text(json_get(field, "type"));
+		struct json_span kind = json_get(field, json_get(field, "type").at ? "type" : "kind");
+
+		if (json_get(field, "name").at && kind.at) {
+			char *name = output_text(json_get(field, "name")), *type = output_text(kind);
 
 			output_pair(stdout, "state", output_format("%s: %s", name, type));
 			free(name);
@@ -258,7 +259,7 @@ static char *milliseconds(struct json_span v)
 {
 	int64_t n;
 
-	return json_i64(v, &n) ? output_format("%lld ms", (long long)n) : NULL;
+	return json_i64(v, &n) ? output_format("%lld ms", (long long)n) : output_text((struct json_span){ 0 });
 }
 
 static void print_info(struct json_span info)

@@ -4,6 +4,7 @@
  * the state. */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/ctl.h"
 #include "client/output.h"
@@ -31,6 +32,23 @@ static bool is_there(struct json_span v)
 	}
 }
 
+/* {"field", "from", "to"} of a renamed or converted field in words; anything else as it is. */
+static char *item_text(struct json_span v)
+{
+	char *field, *from, *to, *text;
+
+	if (json_type(v) != '{' || !json_get(v, "field").at)
+		return output_text(v);
+	field = output_text(json_get(v, "field"));
+	from = output_text(json_get(v, "from"));
+	to = output_text(json_get(v, "to"));
+	text = strcmp(field, to) == 0 ? output_format("%s -> %s", from, to) : output_format("%s (%s -> %s)", field, from, to);
+	free(field);
+	free(from);
+	free(to);
+	return text;
+}
+
 /* An array's or object's items behind each other; of an object "name value". */
 static void print_items(struct json_span v)
 {
@@ -39,7 +57,7 @@ static void print_items(struct json_span v)
 	const char *before = " ";
 
 	while (json_iter_next(&it, &key, &value)) {
-		char *name = key.at ? output_text(key) : NULL, *text = output_text(value);
+		char *name = key.at ? output_text(key) : NULL, *text = item_text(value);
 
 		(void)printf("%s%s%s%s", before, name ? name : "", name ? " " : "", text);
 		before = ", ";
@@ -58,7 +76,8 @@ static void print_report(struct json_span report)
 	while (json_iter_next(&it, &key, &value)) {
 		char *word, *text;
 
-		if (!is_there(value))
+		/* the head has said the versions; these are the state's */
+		if (!is_there(value) || json_string_is(key, "from_version") || json_string_is(key, "to_version"))
 			continue;
 		word = output_text(key);
 		if (json_type(value) == '[' || json_type(value) == '{') {

@@ -117,6 +117,7 @@ int main(void)
 
 	log_init("sandboxd-control", LOG_LEVEL_INFO);
 	(void)sigaction(SIGPIPE, &ignore, NULL);
+	(void)prctl(PR_SET_NAME, "sandboxd-control"); /* executed by descriptor: older kernels would show its number */
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	control.loop = uv_default_loop();
 	if (!control.loop || control_start(&control, &e) < 0) {

@@ -14,6 +14,7 @@
 #include "proto/json_scan.h"
 
 #define ACK_AFTER_REPLIES 32 /* without a call to carry the acknowledgement; the host keeps at most LIMIT_REPLIES_UNACKED */
+#define ACK_AFTER_BYTES   (LIMIT_REPLIES_UNACKED_BYTES / 8) /* of bodies: a host that is full begins no call, and no stop behind one */
 #define DRAIN_BYTES       (4u << 20) /* of each pipe of an ended host: more than a pipe holds, also when enlarged */
 
 static struct host_incoming incoming; /* of the loop thread */
@@ -66,6 +67,7 @@ static int link_receive(struct host_link *l)
 	if (incoming.head.type == HOST_REPLY) {
 		if (incoming.head.sequence > l->seen)
 			l->seen = incoming.head.sequence;
+		l->unacked_bytes += incoming.head.body_bytes;
 	}
 	l->owner->message(l, &incoming.head, incoming.body);
 	return 1;
@@ -100,7 +102,7 @@ static void channel_cb(uv_poll_t *poll, int status, int events)
 	}
 	for (int i = 0; i < LIMIT_HOST_MESSAGES_PER_TURN && !l->broken && !l->closing && link_receive(l); i++)
 		;
-	if (!l->broken && !l->closing && l->seen - l->acked >= ACK_AFTER_REPLIES)
+	if (!l->broken && !l->closing && (l->seen - l->acked >= ACK_AFTER_REPLIES || l->unacked_bytes >= ACK_AFTER_BYTES))
 		(void)host_link_send(l, HOST_ACK, 0, 0, NULL, 0, -1);
 	if (!l->broken && !l->closing)
 		link_poll(l);
@@ -222,6 +224,7 @@ static struct host_message head_of(struct host_link *l, enum host_message_type t
 	struct host_message head = { .type = (uint16_t)type, .generation = l->generation, .number = number, .sequence = l->seen };
 
 	l->acked = l->seen;
+	l->unacked_bytes = 0;
 	return head;
 }
 

@@ -30,6 +30,7 @@ struct host_link {
 	const struct host_link_owner *owner;
 	void *ctx;                    /* the owner's */
 	uint64_t acked, seen;         /* reply sequences: told to the host, and received */
+	uint64_t unacked_bytes;       /* of the bodies between them */
 	unsigned open_handles;
 	bool full, broken, closing;
 	void (*closed)(struct host_link *l);

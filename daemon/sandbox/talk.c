@@ -58,7 +58,7 @@ static bool host_may_say(enum err_code code)
 void error_from_host(struct err *e, char step[32], const struct host_message *head, const char *body, enum err_code otherwise)
 {
 	struct json_span top = { body, head->body_bytes };
-	char code[32] = "", name[64] = "", text[400] = "", clean[400];
+	char code[32] = "", name[64] = "", nearest[64] = "", text[400] = "", clean[400];
 
 	if (step)
 		step[0] = '\0';
@@ -73,6 +73,8 @@ void error_from_host(struct err *e, char step[32], const struct host_message *he
 			code[0] = '\0';
 		if (json_string(json_get(top, "name"), name, sizeof name) < 0)
 			name[0] = '\0';
+		if (json_string(json_get(top, "nearest"), nearest, sizeof nearest) < 0)
+			nearest[0] = '\0';
 		if (step && json_string(json_get(top, "step"), clean, sizeof clean) > 0)
 			text_clean(step, 32, clean, strlen(clean));
 	}
@@ -81,6 +83,7 @@ void error_from_host(struct err *e, char step[32], const struct host_message *he
 		e->code = err_code_from_text(code);
 	if (name[0])
 		err_about(e, name, -1);
+	text_clean(e->nearest, sizeof e->nearest, nearest, strlen(nearest));
 }
 
 /* ---- messages ---- */

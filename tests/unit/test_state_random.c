@@ -49,9 +49,11 @@ static struct field random_field(unsigned index, int id)
 {
 	struct field f = { .id = id, .n = 1 + pick(9), .optional = pick(6) == 0, .count_kind = SBX_K_I8 + pick(8) };
 
-	f.kind = pick(3) == 0 ? (pick(2) == 0 ? SBX_K_FIXED : SBX_K_ARRAY) : random_simple(index);
+	bool nest = index + 1 < STRUCTS && pick(4) == 0; /* else most structs would never be reached */
+
+	f.kind = pick(3) == 0 ? (pick(2) == 0 ? SBX_K_FIXED : SBX_K_ARRAY) : nest ? SBX_K_STRUCT : random_simple(index);
 	if (f.kind == SBX_K_FIXED || f.kind == SBX_K_ARRAY)
-		f.elem = random_simple(index);
+		f.elem = nest ? SBX_K_STRUCT : random_simple(index);
 	f.type = index + 1 + (index + 1 < STRUCTS ? pick(STRUCTS - index - 1) : 0);
 	f.has_default = !f.optional && f.kind <= SBX_K_U64 && f.kind >= SBX_K_I8 && pick(3) == 0;
 	snprintf(f.name, sizeof f.name, "f%d", id);
@@ -338,7 +340,7 @@ static void random_set(int *next_id)
 	for (unsigned i = 0; i < STRUCTS; i++) {
 		struct shape *s = &sets[0].s[i];
 
-		s->n = 1 + pick(FIELDS);
+		s->n = 2 + pick(FIELDS - 1);
 		for (unsigned k = 0; k < s->n; k++) {
 			s->f[k] = random_field(i, (*next_id)++);
 			kinds[s->f[k].kind]++;

@@ -32,7 +32,7 @@ rooms_client := client
 sources = $(filter-out %/main.c,$(foreach room,$(rooms_$1),$(wildcard $(room)/*.c)))
 objects = $(patsubst %.c,$(BUILD)/o/%.o,$(call sources,$1))
 lib = $(BUILD)/lib$1.a
-libs_control := -luv -lcjson -lcrypto -lpthread
+libs_control := -luv -lcjson -lcrypto -lpthread -lm
 libs_host := -ldl -lm
 
 programs := $(addprefix $(BUILD)/,sandboxd sandboxd-control sandbox-host sandboxctl)

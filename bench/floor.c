@@ -17,7 +17,9 @@
  *   rtt N             N lines: one byte to another process over a Unix socket, and back
  *   rtt2 N            N lines: two of these, one after the other
  *   relay CALLERS DEPTH N REQUEST REPLY    per message, when CALLERS sockets with DEPTH messages in flight each send N messages of
- *                     REQUEST bytes through a relaying process to a second one, which answers REPLY bytes by the same way
+ *                     REQUEST bytes through a relaying process to a second one, which answers REPLY bytes by the same way; the
+ *                     second hop keeps the messages apart (SOCK_SEQPACKET), as a channel to a process that isn't trusted must
+ *   relay-stream ...  the same, but the second hop is a stream of bytes: many messages pass in one write
  *   copy BYTES        two lines: out of one memory into a memfd and into another memory; fresh memfd, and the same one again
  *   memory            private KiB of a forked child that has loaded the object (the one answer that isn't a time)
  * As an ordinary user the namespaces are those of a user namespace. */
@@ -397,6 +399,7 @@ static void memory(void)
 
 struct relay {
 	int callers, ends[DRIVE_CALLERS_MAX], echo; /* the relaying process's ends */
+	bool stream;
 	size_t request, reply;
 	unsigned char origin[DRIVE_CALLERS_MAX * DRIVE_DEPTH_MAX]; /* who sent what is under way, in order */
 	size_t first, last;
@@ -432,25 +435,41 @@ static void relay_forward(struct relay *r, int caller)
 		_exit(8);
 	for (size_t i = 0; i < (size_t)n / r->request; i++)
 		r->origin[r->last++ % sizeof r->origin] = (unsigned char)caller;
-	if (send_whole(r->echo, in, (size_t)n) == -1)
-		_exit(8);
+	for (size_t at = 0, size = r->stream ? (size_t)n : r->request; at < (size_t)n; at += size)
+		if (send_whole(r->echo, in + at, size) == -1)
+			_exit(8);
+}
+
+/* All replies that are there: a stream gives them in one read. */
+static size_t relay_gather(struct relay *r, char *in, size_t room)
+{
+	ssize_t n = recv(r->echo, in, room / r->reply * r->reply, 0);
+	size_t size = (size_t)n;
+
+	if (n <= 0)
+		_exit(0);
+	while (!r->stream && room - size >= r->reply) {
+		n = recv(r->echo, in + size, r->reply, MSG_DONTWAIT);
+		if (n <= 0)
+			break;
+		size += (size_t)n;
+	}
+	if (size % r->reply)
+		_exit(9);
+	return size;
 }
 
 /* Runs of replies for one caller leave in one write. */
 static void relay_back(struct relay *r)
 {
 	static char in[1 << 16];
-	ssize_t n = recv(r->echo, in, sizeof in / r->reply * r->reply, 0);
+	size_t n = relay_gather(r, in, sizeof in);
 
-	if (n <= 0)
-		_exit(0);
-	if ((size_t)n % r->reply)
-		_exit(9);
-	for (size_t at = 0; at < (size_t)n;) {
+	for (size_t at = 0; at < n;) {
 		unsigned char caller = r->origin[r->first % sizeof r->origin];
 		size_t run = 0;
 
-		while (at + run < (size_t)n && r->origin[r->first % sizeof r->origin] == caller) {
+		while (at + run < n && r->origin[r->first % sizeof r->origin] == caller) {
 			r->first++;
 			run += r->reply;
 		}
@@ -487,7 +506,7 @@ static void relay_start(struct relay *r, int *fds, pid_t *pids)
 {
 	int echo[2];
 
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, echo) == -1)
+	if (socketpair(AF_UNIX, (r->stream ? SOCK_STREAM : SOCK_SEQPACKET) | SOCK_CLOEXEC, 0, echo) == -1)
 		fail("relay");
 	pids[0] = fork();
 	if (pids[0] == 0) {
@@ -517,9 +536,9 @@ static void relay_start(struct relay *r, int *fds, pid_t *pids)
 		close(r->ends[i]);
 }
 
-static void relay(int callers, int depth, long n, size_t request, size_t reply)
+static void relay(bool stream, int callers, int depth, long n, size_t request, size_t reply)
 {
-	struct relay r = { .callers = callers, .request = request, .reply = reply };
+	struct relay r = { .stream = stream, .callers = callers, .request = request, .reply = reply };
 	int fds[DRIVE_CALLERS_MAX];
 	char *message = malloc(request);
 	pid_t pids[2];
@@ -541,6 +560,13 @@ static void relay(int callers, int depth, long n, size_t request, size_t reply)
 	if (us < 0)
 		fail("relay");
 	say(us / (double)n);
+}
+
+/* What is in flight must fit the sockets' buffers: two processes that both wait for room would wait for ever. */
+static bool relay_sizes_fit(const long *a)
+{
+	return a[0] > 0 && a[0] <= DRIVE_CALLERS_MAX && a[1] > 0 && a[1] <= DRIVE_DEPTH_MAX && a[0] * a[1] <= 128 && a[2] > 0 &&
+		a[3] > 0 && a[3] <= 256 && a[4] > 0 && a[4] <= 256;
 }
 
 static void command_run(const char *line)
@@ -566,9 +592,8 @@ static void command_run(const char *line)
 		round_trips(a[0], 2);
 	else if (!strcmp(name, "copy") && n == 1 && a[0] > 0)
 		copy((size_t)a[0]);
-	else if (!strcmp(name, "relay") && n == 5 && a[0] > 0 && a[0] <= DRIVE_CALLERS_MAX && a[1] > 0 && a[1] <= DRIVE_DEPTH_MAX &&
-		a[2] > 0 && a[3] > 0 && a[3] <= 256 && a[4] > 0 && a[4] <= 256)
-		relay((int)a[0], (int)a[1], a[2], (size_t)a[3], (size_t)a[4]);
+	else if ((!strcmp(name, "relay") || !strcmp(name, "relay-stream")) && n == 5 && relay_sizes_fit(a))
+		relay(name[5] != '\0', (int)a[0], (int)a[1], a[2], (size_t)a[3], (size_t)a[4]);
 	else {
 		printf("error no such command: %s", line);
 		exit(2);

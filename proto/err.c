@@ -65,23 +65,22 @@ static void fill(struct err *e, enum err_code code, int sys_errno, const char *r
 	text_clean(e->text, sizeof(e->text), raw, strlen(raw));
 }
 
-int err_set(struct err *e, enum err_code code, const char *format, ...)
+void err_put_set(struct err *e, enum err_code code, const char *format, ...)
 {
 	int kept = errno;
 	char raw[RAW_BYTES] = "";
 	va_list args;
 
 	if (!e)
-		return -1;
+		return;
 	va_start(args, format);
 	(void)vsnprintf(raw, sizeof(raw), format, args);
 	va_end(args);
 	fill(e, code, 0, raw);
 	errno = kept;
-	return -1;
 }
 
-int err_sys(struct err *e, enum err_code code, const char *format, ...)
+void err_put_sys(struct err *e, enum err_code code, const char *format, ...)
 {
 	int kept = errno;
 	char raw[RAW_BYTES] = "";
@@ -89,7 +88,7 @@ int err_sys(struct err *e, enum err_code code, const char *format, ...)
 	va_list args;
 
 	if (!e)
-		return -1;
+		return;
 	va_start(args, format);
 	(void)vsnprintf(raw, sizeof(raw), format, args);
 	va_end(args);
@@ -97,10 +96,9 @@ int err_sys(struct err *e, enum err_code code, const char *format, ...)
 	(void)snprintf(raw + used, sizeof(raw) - used, ": %s", strerror(kept));
 	fill(e, code, kept, raw);
 	errno = kept;
-	return -1;
 }
 
-int err_prefix(struct err *e, const char *format, ...)
+void err_put_prefix(struct err *e, const char *format, ...)
 {
 	int kept = errno;
 	char raw[RAW_BYTES] = "";
@@ -108,7 +106,7 @@ int err_prefix(struct err *e, const char *format, ...)
 	va_list args;
 
 	if (!e)
-		return -1;
+		return;
 	va_start(args, format);
 	(void)vsnprintf(raw, sizeof(raw), format, args);
 	va_end(args);
@@ -116,16 +114,14 @@ int err_prefix(struct err *e, const char *format, ...)
 	(void)snprintf(raw + used, sizeof(raw) - used, ": %s", e->text);
 	text_clean(e->text, sizeof(e->text), raw, strlen(raw));
 	errno = kept;
-	return -1;
 }
 
-int err_about(struct err *e, const char *name, int64_t offset)
+void err_put_about(struct err *e, const char *name, int64_t offset)
 {
 	if (!e)
-		return -1;
+		return;
 	text_clean(e->name, sizeof(e->name), name, strlen(name));
 	e->offset = offset;
-	return -1;
 }
 
 const char *err_code_text(enum err_code code)

@@ -24,14 +24,25 @@ struct err {
 
 #define ERR_INIT { .code = ERR_OK, .offset = -1 }
 
-/* All four return -1, so that `return err_set(...)` ends a function. `e` may be NULL (then nothing is filled). */
-int err_set(struct err *e, enum err_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Appends ": " and the text of the current errno, and stores it. */
-int err_sys(struct err *e, enum err_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Puts "what the caller was doing: " in front of the text. */
-int err_prefix(struct err *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Sets name (and offset, -1: none) of an error already set; copies with truncation, sanitises. */
-int err_about(struct err *e, const char *name, int64_t offset);
+/* All four are -1, so that `return err_set(...)` ends a function; they are macros so that compilers and analysers see that. `e` may be
+ * NULL (then nothing is filled).
+ * err_set(e, code, format, ...)
+ * err_sys(e, code, format, ...)      appends ": " and the text of the current errno, and stores it
+ * err_prefix(e, format, ...)         puts "what the caller was doing: " in front of the text
+ * err_about(e, name, offset)         sets name (and offset, -1: none) of an error already set; copies with truncation, sanitises */
+#define err_set(e, code, ...) (err_put_set((e), (code), __VA_ARGS__), err_failed())
+#define err_sys(e, code, ...) (err_put_sys((e), (code), __VA_ARGS__), err_failed())
+#define err_prefix(e, ...) (err_put_prefix((e), __VA_ARGS__), err_failed())
+#define err_about(e, name, offset) (err_put_about((e), (name), (offset)), err_failed())
+
+static inline int err_failed(void)
+{
+	return -1;
+}
+void err_put_set(struct err *e, enum err_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void err_put_sys(struct err *e, enum err_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void err_put_prefix(struct err *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void err_put_about(struct err *e, const char *name, int64_t offset);
 
 const char *err_code_text(enum err_code code);   /* "invalid_id" */
 int err_code_number(enum err_code code);         /* the JSON-RPC number */

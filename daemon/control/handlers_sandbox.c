@@ -136,6 +136,7 @@ const struct rpc_done *sandbox_create(struct control *c, struct rpc_request *r)
 
 static const struct rpc_done *life_request(struct control *c, struct rpc_request *r, enum life_event_type type, bool keep)
 {
+	const struct rpc_done *taken;
 	struct err e = ERR_INIT;
 	struct sandbox *sb = handler_sandbox(c, r, &e);
 
@@ -143,8 +144,9 @@ static const struct rpc_done *life_request(struct control *c, struct rpc_request
 		return rpc_error(r, &e, NULL);
 	if (sb->create_code && type == LIFE_DESTROY)
 		code_cancel(sb->create_code);
+	taken = rpc_pending(r); /* before: what is as asked already is answered at once */
 	if (sandbox_request(sb, type, keep, r))
-		return rpc_pending(r);
+		return taken;
 	err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, life_state_text(sb->life.state));
 	return rpc_error(r, &e, NULL);
 }

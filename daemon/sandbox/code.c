@@ -34,7 +34,7 @@ static void ingest_work(struct storage_job *job)
 		if (objects_get(dir, k->sha256, &k->object, &job->err) < 0)
 			goto failed;
 	}
-	if (elf_check(k->object->data, k->object->size, &k->elf, &job->err) < 0)
+	if (!k->object || elf_check(k->object->data, k->object->size, &k->elf, &job->err) < 0)
 		goto failed;
 	return;
 failed:
@@ -62,12 +62,14 @@ static void fail_done(struct storage_job *job)
 
 static void nothing_work(struct storage_job *job)
 {
+	job->err = ((struct code *)job)->failure; /* the queue begins each job without one */
 	job->status = -1;
 }
 
 /* Errors are told by the storage queue too, so that `done` never comes from inside code_begin. */
 static void code_fail(struct code *k)
 {
+	k->failure = k->job.err;
 	k->job.work = nothing_work;
 	k->job.done = fail_done;
 	storage_submit(k->control->storage, &k->job);

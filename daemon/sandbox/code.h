@@ -25,6 +25,7 @@ struct code {
 	int object_fd;                     /* from a compile job, until it is read */
 	uint64_t job_tag;
 	bool compiling;
+	struct err failure;                /* of what came before the storage job */
 	void (*started_compile)(struct code *k); /* NULL ok */
 	void (*done)(struct code *k, const struct err *e); /* e NULL: object is there and checked */
 	void *ctx;

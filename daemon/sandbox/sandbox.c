@@ -143,8 +143,7 @@ static void sandbox_gone_finish(struct sandbox *sb)
 	uv_close((uv_handle_t *)&sb->life_timer, timer_closed_cb);
 	uv_close((uv_handle_t *)&sb->txn_timer, timer_closed_cb);
 	uv_close((uv_handle_t *)&sb->call_timer, timer_closed_cb);
-	sb->gone = true;
-	sandbox_free_when_done(sb);
+	sb->gone = true; /* freed when the last timer is closed, or later */
 }
 
 static void forgotten(void *ctx, const struct spawner_message *m, int *fds, size_t n_fds)

@@ -212,7 +212,9 @@ class Client:
         """The whole reply to one request."""
         while request_id not in self.early:
             message = json.loads(self.line(timeout))
-            self.early[message.get("id")] = message
+            if message.get("id") is None:  # what couldn't be read as a request has no id
+                return message
+            self.early[message["id"]] = message
         return self.early.pop(request_id)
 
     def result(self, request_id, timeout=None):

@@ -25,29 +25,44 @@ int cbor_peek_head(const struct cbor_reader *r, struct cbor_head *h)
 	return cbor_get_head(&copy, h);
 }
 
+/* n big-endian bytes, 1 to 8. */
+static uint64_t load_big_endian(const uint8_t *p, unsigned n, uint64_t left)
+{
+	uint64_t v = 0;
+
+	if (left >= sizeof v) {
+		memcpy(&v, p, sizeof v);
+		return __builtin_bswap64(v) >> 8 * (8 - n);
+	}
+	for (unsigned i = 0; i < n; i++)
+		v = v << 8 | p[i];
+	return v;
+}
+
 int cbor_get_head(struct cbor_reader *r, struct cbor_head *h)
 {
+	uint64_t left = cbor_left(r);
 	uint8_t info;
 	unsigned n;
 
-	if (r->at >= r->end)
+	if (left == 0)
 		return -1;
-	h->major = (uint8_t)(*r->at >> 5);
 	info = *r->at & 31;
-	if (info > 27)
-		return -1;
-	n = info < 24 ? 0 : 1u << (info - 24);
-	if ((uint64_t)(r->end - r->at) < 1u + n)
-		return -1;
-	h->value = info;
-	if (n > 0) {
-		h->value = 0;
-		for (unsigned i = 1; i <= n; i++)
-			h->value = h->value << 8 | r->at[i];
-	}
+	h->major = (uint8_t)(*r->at >> 5);
 	h->info = info;
+	h->value = info;
 	if (h->major == CBOR_SIMPLE && (info < CBOR_FALSE || info == 24))
 		return -1;
+	if (info < 24) {
+		r->at++;
+		return 0;
+	}
+	if (info > 27)
+		return -1;
+	n = 1u << (info - 24);
+	if (left < 1u + n)
+		return -1;
+	h->value = load_big_endian(r->at + 1, n, left - 1);
 	r->at += 1 + n;
 	return 0;
 }

@@ -39,34 +39,42 @@ void cbor_put_raw(struct cbor_writer *w, const void *p, uint64_t n)
 	w->size += n;
 }
 
-static unsigned put_big_endian(uint8_t *to, uint64_t v, unsigned n)
+static void put_big_endian(uint8_t *to, uint64_t v, unsigned n)
 {
-	for (unsigned i = 0; i < n; i++)
-		to[i] = (uint8_t)(v >> 8 * (n - 1 - i));
-	return n;
+	v = __builtin_bswap64(v) >> 8 * (8 - n); /* n: 1 to 8; the host is little endian */
+	memcpy(to, &v, sizeof v);
+}
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "state is written as it lies in memory");
+
+/* first: major and info; then n bytes of v. */
+static void put_head(struct cbor_writer *w, uint8_t first, uint64_t v, unsigned n)
+{
+	uint8_t head[1 + sizeof v] = { first };
+
+	if (n > 0)
+		put_big_endian(head + 1, v, n);
+	if (w->grow == NULL && w->capacity >= sizeof head && w->size <= w->capacity - sizeof head && w->room != NULL) {
+		memcpy(w->room + w->size, head, sizeof head); /* what is too much is overwritten by what follows, or beyond `size` */
+		w->size += 1 + n;
+	} else {
+		cbor_put_raw(w, head, 1 + n);
+	}
 }
 
 void cbor_put_head(struct cbor_writer *w, enum cbor_major major, uint64_t value)
 {
-	uint8_t head[9], first = (uint8_t)(major << 5);
-	unsigned n = 1;
+	uint8_t first = (uint8_t)(major << 5);
 
-	if (value < 24) {
-		head[0] = (uint8_t)(first | value);
-	} else if (value <= UINT8_MAX) {
-		head[0] = first | 24;
-		n += put_big_endian(head + 1, value, 1);
-	} else if (value <= UINT16_MAX) {
-		head[0] = first | 25;
-		n += put_big_endian(head + 1, value, 2);
-	} else if (value <= UINT32_MAX) {
-		head[0] = first | 26;
-		n += put_big_endian(head + 1, value, 4);
-	} else {
-		head[0] = first | 27;
-		n += put_big_endian(head + 1, value, 8);
-	}
-	cbor_put_raw(w, head, n);
+	if (value < 24)
+		put_head(w, (uint8_t)(first | value), 0, 0);
+	else if (value <= UINT8_MAX)
+		put_head(w, first | 24, value, 1);
+	else if (value <= UINT16_MAX)
+		put_head(w, first | 25, value, 2);
+	else if (value <= UINT32_MAX)
+		put_head(w, first | 26, value, 4);
+	else
+		put_head(w, first | 27, value, 8);
 }
 
 void cbor_put_u64(struct cbor_writer *w, uint64_t v)
@@ -84,10 +92,7 @@ void cbor_put_i64(struct cbor_writer *w, int64_t v)
 
 static void put_simple(struct cbor_writer *w, uint8_t info, uint64_t bits, unsigned n)
 {
-	uint8_t head[9] = { (uint8_t)(CBOR_SIMPLE << 5 | info) };
-
-	put_big_endian(head + 1, bits, n);
-	cbor_put_raw(w, head, 1 + n);
+	put_head(w, (uint8_t)(CBOR_SIMPLE << 5 | info), bits, n);
 }
 
 void cbor_put_f32_bits(struct cbor_writer *w, uint32_t bits)
@@ -153,5 +158,6 @@ void cbor_set_length(struct cbor_writer *w, uint64_t mark, uint32_t n)
 
 	if (at == NULL || room < 5 || mark > room - 5 || (w->grow != NULL && w->grow->failed))
 		return;
-	put_big_endian(at + mark + 1, n, 4);
+	for (unsigned i = 0; i < 4; i++)
+		at[mark + 1 + i] = (uint8_t)(n >> 8 * (3 - i));
 }

@@ -113,7 +113,8 @@ static int visit(void *ctx, enum json_event event, struct json_span span)
 	case JSON_ARRAY_END:
 		return end_container(c);
 	case JSON_KEY:
-		up->bytes_key = json_string_is(span, "$bytes");
+		if (up != NULL) /* a key is always in an object */
+			up->bytes_key = json_string_is(span, "$bytes");
 		return put_json_string(c, span);
 	case JSON_STRING:
 		if (up != NULL && up->is_map && up->bytes_key)

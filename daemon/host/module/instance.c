@@ -120,14 +120,12 @@ static int reply_to_json(const struct context *c, struct buf *ret_json, struct e
 	int r = 0;
 
 	buf_init(&json, LIMIT_BODY_BYTES);
-	if (c->reply.failed || (r = cbor_to_json(c->reply.data, c->reply.size, &o, NULL, e)) == 0) {
-		if (c->reply.failed || json.failed)
-			r = err_set(e, ERR_REPLY_TOO_LARGE, "the reply of %s is larger than %u bytes", c->name, LIMIT_BODY_BYTES);
-		else if ((r = json_check(json.data, json.size, e)) != 0) /* the same key twice, too deep */
-			r = bad_reply(c->name, e);
-	} else {
+	if (!c->reply.failed && cbor_to_json(c->reply.data, c->reply.size, &o, NULL, e) != 0)
 		r = bad_reply(c->name, e);
-	}
+	else if (c->reply.failed || json.failed)
+		r = err_set(e, ERR_REPLY_TOO_LARGE, "the reply of %s is larger than %u bytes", c->name, LIMIT_BODY_BYTES);
+	else if (json_check(json.data, json.size, e) != 0) /* the same key twice, too deep */
+		r = bad_reply(c->name, e);
 	if (r == 0) {
 		buf_add(ret_json, json.data, json.size);
 		if (ret_json->failed)

@@ -123,15 +123,6 @@ void service_release(struct sbx *x, void *p)
 		context_fail(c, "not_owned", "memory is freed that isn't the host's (a string literal in a member? freed before?)");
 }
 
-static uint64_t counter_most(unsigned kind)
-{
-	unsigned bits = 8 * kind_size(kind);
-
-	if (!kind_is_int(kind))
-		return 0;
-	return kind_is_signed(kind) ? UINT64_MAX >> (65 - bits) : UINT64_MAX >> (64 - bits);
-}
-
 void *service_grow(struct sbx *x, void *items, uint64_t n, uint32_t item_size, uint32_t counter_kind)
 {
 	struct context *c = (struct context *)x;
@@ -139,7 +130,7 @@ void *service_grow(struct sbx *x, void *items, uint64_t n, uint32_t item_size, u
 
 	if (items != NULL && usable == 0)
 		context_die(c, "SBX_ADD to an array that isn't the host's memory, or was freed");
-	if (n >= counter_most(counter_kind) || item_size == 0 || n > UINT64_MAX / 4 / item_size)
+	if (n >= kind_most(counter_kind) || item_size == 0 || n > UINT64_MAX / 4 / item_size)
 		context_die(c, "SBX_ADD: the counter can't say more than %llu", (unsigned long long)n);
 	if (n > usable / item_size)
 		context_die(c, "SBX_ADD: the counter says %llu, more than the array's memory holds", (unsigned long long)n);
@@ -228,8 +219,11 @@ void context_begin(struct context *c, struct module_instance *m, const char *nam
 
 int context_run(struct context *c, sbx_fn *fn, struct err *e)
 {
-	int r = fn(&c->x, c->m->self);
+	int r;
 
+	if (host.running != NULL && !c->may_reply)
+		host.running(c->name);
+	r = fn(&c->x, c->m->self);
 	if (r != 0 && !c->failed)
 		context_fail(c, "failed", "%s returned %d without a reason", c->name, r);
 	if (!c->failed && c->depth > 1)

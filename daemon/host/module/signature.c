@@ -19,6 +19,11 @@ static const char *const types[] = {
 };
 _Static_assert(sizeof types / sizeof types[0] == PARAM__N, "each type has its text");
 
+static const char *type_text(enum param_type type)
+{
+	return type < PARAM__N ? types[type] : "?";
+}
+
 /* ---- one argument: checked, and converted to what the type's reader expects ---- */
 
 static const char *what_is(const struct cbor_head *h)
@@ -304,7 +309,7 @@ void signature_fini(struct signature *s)
 
 static int unknown_argument(const struct signature *s, const uint8_t *name, uint64_t n, struct err *e)
 {
-	const char *names[LIMIT_PARAMETERS];
+	const char *names[LIMIT_PARAMETERS] = { NULL };
 	char clean[64];
 	int nearest;
 
@@ -347,7 +352,7 @@ static int find_values(const struct signature *s, const struct buf *args, struct
 
 static int put_parameter(const struct parameter *p, const struct cbor_reader *value, struct cbor_writer *w, uint32_t *n, struct err *e)
 {
-	struct cbor_head h;
+	struct cbor_head h = { CBOR_TAG, 0, 0 };
 	bool given = value->at != NULL;
 
 	if (given && p->optional && p->type != PARAM_ANY && cbor_peek_head(value, &h) == 0 && cbor_is_null(&h))
@@ -368,7 +373,7 @@ static int put_parameter(const struct parameter *p, const struct cbor_reader *va
 		return 0;
 	if (cbor_peek_head(value, &h) != 0)
 		h = (struct cbor_head){ CBOR_TAG, 0, 0 };
-	err_set(e, ERR_BAD_ARGUMENT, "the argument %s must be %s, not %s%s", p->name, types[p->type], what_is(&h),
+	err_set(e, ERR_BAD_ARGUMENT, "the argument %s must be %s, not %s%s", p->name, type_text(p->type), what_is(&h),
 		h.major <= CBOR_NEGATIVE && p->type <= PARAM_U64 ? " beyond its range" : "");
 	return err_about(e, p->name, -1);
 }

@@ -5,11 +5,7 @@
 
 #include <stdio.h>
 
-static const struct kind_row {
-	const char *text;
-	uint8_t size;
-	char family;  /* 'b' bool, 'i' signed, 'u' unsigned, 'f' float, 's' str, 'c' chars, 'y' bytes, 'S' struct, 'a' sequence */
-} kinds[] = {
+const struct kind_row kind_rows[KIND_ROWS] = {
 	[SBX_K_BOOL] = { "bool", sizeof(bool), 'b' },
 	[SBX_K_I8] = { "i8", 1, 'i' }, [SBX_K_I16] = { "i16", 2, 'i' }, [SBX_K_I32] = { "i32", 4, 'i' }, [SBX_K_I64] = { "i64", 8, 'i' },
 	[SBX_K_U8] = { "u8", 1, 'u' }, [SBX_K_U16] = { "u16", 2, 'u' }, [SBX_K_U32] = { "u32", 4, 'u' }, [SBX_K_U64] = { "u64", 8, 'u' },
@@ -22,47 +18,12 @@ static const struct kind_row {
 	[SBX_K_ARRAY] = { "array", sizeof(void *), 'a' },
 };
 
-static char family(unsigned kind)
-{
-	return kind < sizeof kinds / sizeof kinds[0] ? kinds[kind].family : '\0';
-}
-
-bool kind_is_int(unsigned kind)
-{
-	return family(kind) == 'i' || family(kind) == 'u';
-}
-
-bool kind_is_signed(unsigned kind)
-{
-	return family(kind) == 'i';
-}
-
-bool kind_is_float(unsigned kind)
-{
-	return family(kind) == 'f';
-}
-
-bool kind_is_number(unsigned kind)
-{
-	return kind_is_int(kind) || kind_is_float(kind);
-}
-
-bool kind_is_elem(unsigned kind)
-{
-	return family(kind) != '\0' && family(kind) != 'a';
-}
-
-uint32_t kind_size(unsigned kind)
-{
-	return family(kind) != '\0' ? kinds[kind].size : 0;
-}
-
 void field_kind_text(const struct schema *s, const struct schema_field *f, char *to, uint32_t to_bytes)
 {
 	bool sequence = f->kind == SBX_K_FIXED || f->kind == SBX_K_ARRAY;
 	unsigned kind = sequence ? f->elem : f->kind;
 	bool is_struct = kind == SBX_K_STRUCT && f->type < s->n_structs;
-	const char *prefix = is_struct ? "struct " : "", *text = is_struct ? s->structs[f->type].name.text : kinds[kind].text;
+	const char *prefix = is_struct ? "struct " : "", *text = is_struct ? s->structs[f->type].name.text : kind_rows[kind & (KIND_ROWS - 1)].text;
 
 	if (f->kind == SBX_K_FIXED || f->kind == SBX_K_CHARS)
 		snprintf(to, to_bytes, "%s%s[%llu]", prefix, text, (unsigned long long)f->n);

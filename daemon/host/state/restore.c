@@ -167,7 +167,7 @@ static int check_cut_item(struct restoring *r, const struct move *m, const struc
 
 static int restore_fixed(struct restoring *r, const struct move *m, uint8_t *base, struct cbor_reader *in, const struct path *path)
 {
-	struct items items;
+	struct items items = { 0 };
 	uint64_t n;
 
 	if (open_items(r, m->from, in, &items, path) != 0)
@@ -183,14 +183,12 @@ static int restore_fixed(struct restoring *r, const struct move *m, uint8_t *bas
 
 static int restore_array(struct restoring *r, const struct move *m, uint8_t *base, struct cbor_reader *in, const struct path *path)
 {
-	unsigned counter_bytes = kind_size(m->to->count_kind), bits = 8 * counter_bytes;
-	uint64_t most = kind_is_signed(m->to->count_kind) ? UINT64_MAX >> (65 - bits) : UINT64_MAX >> (64 - bits);
 	uint8_t *at = NULL, *old;
-	struct items items;
+	struct items items = { 0 };
 
 	if (open_items(r, m->from, in, &items, path) != 0)
 		return -1;
-	if (items.n > most)
+	if (items.n > kind_most(m->to->count_kind))
 		return path_fail(path, r->e, "%llu items are more than its counter can say", (unsigned long long)items.n);
 	if (items.n > arena_limit(r->arena) / m->to->elem_size)
 		return restore_no_memory(r, path, items.n);
@@ -199,7 +197,7 @@ static int restore_array(struct restoring *r, const struct move *m, uint8_t *bas
 	memcpy(&old, base + m->to->offset, sizeof old);
 	arena_release(r->arena, old);
 	memcpy(base + m->to->offset, &at, sizeof at);
-	memcpy(base + m->to->count_offset, &items.n, counter_bytes);
+	memcpy(base + m->to->count_offset, &items.n, kind_size(m->to->count_kind));
 	return restore_items(r, m, &items, items.n, at, true, in, path);
 }
 

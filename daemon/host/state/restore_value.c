@@ -59,17 +59,16 @@ static bool int_from_float(struct cbor_head *h)
 static int store_int(struct restoring *r, unsigned kind, void *at, const struct cbor_head *h, const struct path *path)
 {
 	struct cbor_head v = *h;
-	unsigned bits = 8 * kind_size(kind);
-	uint64_t most = kind_is_signed(kind) ? UINT64_MAX >> (65 - bits) : UINT64_MAX >> (64 - bits), stored;
+	uint64_t stored;
 
 	if (cbor_is_float(h) && !int_from_float(&v))
 		return misfit(r, kind, h, path);
 	if (h->major == CBOR_SIMPLE && (h->info == CBOR_TRUE || h->info == CBOR_FALSE))
 		v = (struct cbor_head){ CBOR_UINT, 0, h->info == CBOR_TRUE };
-	if (v.major > CBOR_NEGATIVE || v.value > most || (v.major == CBOR_NEGATIVE && !kind_is_signed(kind)))
+	if (v.major > CBOR_NEGATIVE || v.value > kind_most(kind) || (v.major == CBOR_NEGATIVE && !kind_is_signed(kind)))
 		return misfit(r, kind, h, path);
 	stored = v.major == CBOR_NEGATIVE ? ~v.value : v.value;
-	memcpy(at, &stored, bits / 8); /* little endian */
+	memcpy(at, &stored, kind_size(kind)); /* little endian */
 	return 0;
 }
 
@@ -174,7 +173,7 @@ int restore_number(struct restoring *r, unsigned kind, void *at, const struct cb
 
 int restore_check_range(struct restoring *r, const struct schema_field *f, const void *at, const struct path *path)
 {
-	unsigned shift = 64 - 8 * kind_size(f->kind);
+	unsigned shift = (64 - 8 * kind_size(f->kind)) & 63;
 	uint64_t u = 0;
 	int64_t i;
 	double f64;

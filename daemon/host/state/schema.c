@@ -84,7 +84,7 @@ static int field_sizes(const struct struct_reading *sr, struct schema_field *f, 
 		return field_bad(sr, f, "its size isn't that of its kind");
 	if (row->offset > sr->size || row->size > sr->size - row->offset)
 		return field_bad(sr, f, "it lies outside the struct");
-	if (f->kind == SBX_K_FIXED && (row->size == 0 || row->size % row->elem_size != 0))
+	if (f->kind == SBX_K_FIXED && (row->size == 0 || row->elem_size == 0 || row->size % row->elem_size != 0))
 		return field_bad(sr, f, "its size isn't a multiple of its items' size");
 	if (f->kind == SBX_K_ARRAY && row->size != sizeof(void *))
 		return field_bad(sr, f, "an array is a pointer and a counter");
@@ -97,7 +97,7 @@ static int field_sizes(const struct struct_reading *sr, struct schema_field *f, 
 	f->elem_size = row->elem_size;
 	f->count_offset = row->count_offset;
 	f->count_kind = (uint8_t)row->count_kind;
-	f->n = f->kind == SBX_K_FIXED ? row->size / row->elem_size : f->kind == SBX_K_CHARS ? row->size : 0;
+	f->n = f->kind == SBX_K_FIXED && row->elem_size != 0 ? row->size / row->elem_size : f->kind == SBX_K_CHARS ? row->size : 0;
 	return 0;
 }
 
@@ -378,7 +378,7 @@ static int read_struct(struct reading *r, sbx_schema_fn *fn, unsigned depth, uin
 	const struct sbx_schema *from = fn();
 	struct struct_reading sr = { .all = r };
 	struct schema_struct *st;
-	struct sbx_schema head;
+	struct sbx_schema head = { 0 };
 	int known = find_known(r, from, ret);
 
 	if (known != 0)

@@ -72,12 +72,51 @@ void schema_json(const struct schema *s, struct json_out *o);
 
 /* ---- kinds ---- */
 
-bool kind_is_int(unsigned kind);      /* I8 ... U64 */
-bool kind_is_signed(unsigned kind);
-bool kind_is_float(unsigned kind);
-bool kind_is_number(unsigned kind);   /* int or float: what a typed array holds */
-bool kind_is_elem(unsigned kind);     /* what FIXED and ARRAY may hold */
-uint32_t kind_size(unsigned kind);    /* bytes in memory; 0: depends (CHARS, STRUCT, FIXED) or unknown */
+#define KIND_ROWS 32 /* a power of two above all kinds */
+struct kind_row {
+	const char *text;
+	uint8_t size;
+	char family;  /* 'b' bool, 'i' signed, 'u' unsigned, 'f' float, 's' str, 'c' chars, 'y' bytes, 'S' struct, 'a' sequence; 0: unknown */
+};
+extern const struct kind_row kind_rows[KIND_ROWS];
+
+static inline char kind_family(unsigned kind)
+{
+	return kind < KIND_ROWS ? kind_rows[kind].family : '\0';
+}
+static inline bool kind_is_int(unsigned kind) /* I8 ... U64 */
+{
+	return kind_family(kind) == 'i' || kind_family(kind) == 'u';
+}
+static inline bool kind_is_signed(unsigned kind)
+{
+	return kind_family(kind) == 'i';
+}
+static inline bool kind_is_float(unsigned kind)
+{
+	return kind_family(kind) == 'f';
+}
+static inline bool kind_is_number(unsigned kind) /* int or float: what a typed array holds */
+{
+	return kind_is_int(kind) || kind_is_float(kind);
+}
+static inline bool kind_is_elem(unsigned kind) /* what FIXED and ARRAY may hold */
+{
+	return kind_family(kind) != '\0' && kind_family(kind) != 'a';
+}
+static inline uint32_t kind_size(unsigned kind) /* bytes in memory; 0: depends (CHARS, STRUCT, FIXED) or unknown */
+{
+	return kind < KIND_ROWS ? kind_rows[kind].size : 0;
+}
+/* The largest value of an integer kind; 0 for any other. */
+static inline uint64_t kind_most(unsigned kind)
+{
+	unsigned bits = 8 * kind_size(kind);
+
+	if (!kind_is_int(kind) || bits == 0 || bits > 64)
+		return 0;
+	return UINT64_MAX >> (64 - bits + (kind_is_signed(kind) ? 1 : 0));
+}
 /* "i64", "char[16]", "struct item", "i16[7]", "struct item[]" */
 void field_kind_text(const struct schema *s, const struct schema_field *f, char *to, uint32_t to_bytes);
 

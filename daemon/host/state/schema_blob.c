@@ -89,7 +89,7 @@ static int get_name(struct cbor_reader *r, struct schema_name *ret, struct err *
 
 static int get_aliases(struct cbor_reader *r, struct schema_field *f, struct err *e)
 {
-	uint32_t n;
+	uint32_t n = 0;
 
 	if (get_array(r, LIMIT_ALIASES, &n, e) != 0)
 		return -1;
@@ -121,7 +121,7 @@ static int get_field(struct cbor_reader *r, const struct schema *s, struct schem
 {
 	uint64_t kind = 0, elem = 0, n = 0;
 	struct cbor_head h;
-	uint32_t members;
+	uint32_t members = 0;
 	bool sequence, of_structs;
 
 	if (get_array(r, FIELD_MEMBERS, &members, e) != 0 || get_name(r, &f->name, e) != 0 || get_aliases(r, f, e) != 0 ||
@@ -151,7 +151,7 @@ static int get_field(struct cbor_reader *r, const struct schema *s, struct schem
 
 static int get_struct(struct cbor_reader *r, const struct schema *s, struct schema_struct *st, uint32_t *left, struct err *e)
 {
-	uint32_t members, n;
+	uint32_t members = 0, n = 0;
 
 	if (get_array(r, STRUCT_MEMBERS, &members, e) != 0 || get_name(r, &st->name, e) != 0 ||
 		get_array(r, LIMIT_FIELDS, &n, e) != 0)
@@ -173,7 +173,7 @@ static int get_struct(struct cbor_reader *r, const struct schema *s, struct sche
 int schema_parse(struct cbor_reader *r, struct schema **ret, struct err *e)
 {
 	struct schema *s = calloc(1, sizeof *s);
-	uint32_t n, left = LIMIT_STATE_FIELDS;
+	uint32_t n = 0, left = LIMIT_STATE_FIELDS;
 	int result = 0;
 
 	if (s == NULL)

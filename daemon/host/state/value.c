@@ -432,7 +432,7 @@ static int write_scalar(struct sbx_val v, struct cbor_writer *w)
 static int write_at(struct sbx_val v, struct cbor_writer *w, unsigned depth)
 {
 	enum sbx_type type = val_type(v);
-	struct sbx_val at = absent(), key, item;
+	struct sbx_val at = absent(), key = absent(), item;
 	uint64_t mark;
 	uint32_t n = 0;
 

@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""How close sandboxd is to what the kernel's part of the work costs. `make bench`, or SANDBOXD_BUILD=build bench/bench.py.
+
+usage: bench.py [--pairs N] [--json FILE]
+
+A private daemon and bench/floor (the same kernel work without a daemon) are measured in turns, pair by pair, so that both see
+the same machine: N pairs of each row (200), the side that begins alternating. Shown are medians, p99 and their ratios.
+What each row means:
+  create -> first call      request of sandbox.create (object already uploaded) -> the reply of a call sent after create's reply;
+                            beside the floor's spawn: one clone3 with pid, mount, ipc and uts namespaces, own root, Landlock,
+                            filter, dlopen, reply. Its second line is beside the same work with exec, its
+                            third beside exec with Landlock and filter alone, as this version's hosts are exec'ed
+  restart after SIGKILL     kill() of the host -> its successor has answered a call; beside the floor's kill, wait, spawn, reply
+  call round trip           one caller, one call at a time; beside two bare Unix-socket round trips of one byte, one after another
+  calls/s                   8 connections with 8 requests in flight each (and one connection with 8), beside a bare relay that
+                            passes messages of the same size through one process to a second one and back; a pair is a batch.
+                            The relay's second hop keeps messages apart, as the daemon's channel does; "of streams" doesn't
+  reload pause              for how long the reload itself kept calls waiting (the daemon's pause_us), small state, 4 calls in
+                            flight; then the whole request
+  memory                    private memory (USS: Private_* of smaps_rollup) of idle sandboxes, beside a bare forked child with the
+                            object loaded; growth of control's private memory per sandbox,
+                            from the 101st to the 200th
+A goal that is missed is shown, and isn't a failure of the run. A call that fails, or isn't counted by the module, is.
+"""
+import json
+import os
+import platform
+import sys
+import time
+
+from measure import BUILD, TOP, Daemon, Failed, Floor, Server, end_cleanly, median, percentile
+
+CALLS_PER_PAIR = 20
+CALLS_PER_BATCH = 2000
+CALLERS, DEPTH = 8, 8
+LOAD = 4
+IDLE = 20
+IDLE_FOR_CONTROL = 100
+SECONDS_MAX = 170
+
+NOTE = """\
+In this version a sandbox's process is exec'ed and not yet confined: it has neither the namespaces nor the root, the filter and the
+Landlock rules that the floor's spawn pays for. So "create" and "restart" do less kernel work than the floor in those, and more in exec."""
+
+
+def private_kib(pid):
+    """USS of a process, or None where this user may not see it (hosts are not dumpable)."""
+    try:
+        with open("/proc/%d/smaps_rollup" % pid) as f:
+            return sum(int(line.split()[1]) for line in f if line.startswith(("Private_Clean:", "Private_Dirty:", "Private_Hugetlb:")))
+    except PermissionError:
+        return None
+
+
+class Bench:
+    def __init__(self, pairs):
+        self.pairs = pairs
+        self.rows = []
+        self.daemon = self.floor = self.client = None
+
+    def start(self):
+        self.floor = Floor()
+        self.daemon = Daemon()
+        examples = os.path.join(BUILD, "examples/counter")
+        self.client = Server(os.path.join(BUILD, "bench/client"), self.daemon.path,
+                             os.path.join(examples, "counter_v1.so"), os.path.join(examples, "counter_v2.so"))
+        if self.client.line() != "ready":
+            raise Failed("the client is not ready")
+
+    def end(self):
+        for part in (self.client, self.daemon, self.floor):
+            if part:
+                part.end()
+
+    def interleave(self, ours, floors):
+        """Calls both in turns; ours and floors return lists of numbers per turn, which are gathered by position."""
+        left, right = [], []
+        ours(), floors()  # the first of each is warm-up
+        for i in range(self.pairs):
+            if i % 2:
+                b, a = floors(), ours()
+            else:
+                a, b = ours(), floors()
+            left.append(a)
+            right.append(b)
+        return left, right
+
+    def row(self, name, unit, ours, floor=None, goal=None, met=None, more_is_better=False, floor_name="", samples=None):
+        """goal: text; met: a function of the row, which says whether it is. p99 of a rate is its slowest 1 %."""
+        p = 1 if more_is_better else 99
+        r = {"row": name, "unit": unit, "samples": samples or len(ours), "floor_name": floor_name,
+             "daemon": {"median": median(ours), "p99": percentile(ours, p)}, "floor": None, "ratio": None}
+        if floor:
+            r["floor"] = {"median": median(floor), "p99": percentile(floor, p)}
+            r["ratio"] = {k: r["daemon"][k] / r["floor"][k] for k in ("median", "p99")}
+        r["goal"] = goal
+        r["met"] = bool(met(r)) if met else None
+        self.rows.append(r)
+
+    # ---- the rows ----
+
+    def create(self):
+        a, b = self.interleave(lambda: self.client.ask("create", 4),
+                               lambda: self.floor.ask("spawn") + self.floor.ask("spawn-exec") + self.floor.ask("exec-locked"))
+        spawn, with_exec, exec_only = ([x[i] for x in b] for i in range(3))
+        reply, call, total, destroy = ([x[i] for x in a] for i in range(4))
+        self.row("create -> first call", "us", total, spawn, "ratio <= 1.0", lambda r: r["ratio"]["median"] <= 1.0, floor_name="spawn")
+        self.row("  beside all of it with exec", "us", total, with_exec, floor_name="spawn-exec")
+        self.row("  beside exec, no namespaces", "us", total, exec_only, floor_name="exec-locked")
+        self.row("  create's reply alone", "us", reply)
+        self.row("  the first call alone", "us", call)
+        self.row("destroy", "us", destroy)
+
+    def restart(self):
+        a, b = self.interleave(lambda: self.client.ask("restart"), lambda: self.floor.ask("restart"))
+        self.row("restart after SIGKILL", "us", sum(a, []), sum(b, []), "ratio <= 1.0", lambda r: r["ratio"]["median"] <= 1.0, floor_name="restart")
+
+    def call(self):
+        a, b = self.interleave(lambda: self.client.ask("call %d" % CALLS_PER_PAIR, CALLS_PER_PAIR),
+                               lambda: self.floor.ask("rtt2 %d" % CALLS_PER_PAIR, CALLS_PER_PAIR))
+        self.row("call round trip, one caller", "us", sum(a, []), sum(b, []), "ratio <= 2.5", lambda r: r["ratio"]["median"] <= 2.5,
+                 floor_name="rtt2")
+
+    def calls(self):
+        request, reply = (int(n) for n in self.client.ask("sizes", 2))
+        for callers, goal in ((CALLERS, ">= 70 %"), (1, None)):
+            load = "%d %d %d" % (callers, DEPTH, CALLS_PER_BATCH)
+            relay = "%s %d %d" % (load, request, reply)
+            a, b = self.interleave(lambda: self.client.ask("calls " + load),
+                                   lambda: self.floor.ask("relay " + relay) + self.floor.ask("relay-stream " + relay))
+            ours, messages, stream = [1e6 / x[0] for x in a], [1e6 / x[0] for x in b], [1e6 / x[1] for x in b]
+            self.row("calls/s, %d caller%s x %d in flight" % (callers, "s" if callers > 1 else "", DEPTH), "1/s", ours, messages, goal,
+                     (lambda r: r["ratio"]["median"] >= 0.7) if goal else None, more_is_better=True,
+                     floor_name="relay of %d + %d bytes" % (request, reply))
+            self.row("  beside a relay of streams", "1/s", ours, stream, more_is_better=True, floor_name="relay-stream")
+
+    def reload(self):
+        got = [self.client.ask("reload %d" % LOAD, 4) for _ in range(self.pairs)]
+        self.row("reload pause, small state", "us", [x[0] for x in got], None, "300, p99 1500",
+                 lambda r: r["daemon"]["median"] <= 300 and r["daemon"]["p99"] <= 1500)
+        self.row("  new calls held", "us", [x[1] for x in got])
+        self.row("  the whole request", "us", [x[2] for x in got])
+
+    def memory(self):
+        control = int(self.client.ask("control")[0])
+        n = IDLE_FOR_CONTROL
+        pids = self.client.ask("fill 0 %d" % n, n)  # the first hundred fills what the allocator had free
+        before = private_kib(control)
+        self.client.ask("fill %d %d" % (n, n), n)
+        after = private_kib(control)
+        hosts = [private_kib(int(pid)) for pid in pids[:IDLE]]
+        bare = self.floor.ask("memory")
+        if None in hosts or before is None or after is None:
+            self.rows.append({"row": "private memory", "skipped": "only root may see that of a process that isn't dumpable"})
+        else:
+            self.row("private memory, idle sandbox", "KiB", hosts, bare, "<= 80", lambda r: r["daemon"]["median"] <= 80, floor_name="forked child")
+            self.row("control's memory, each sandbox", "KiB", [(after - before) / n], None, "<= 16",
+                     lambda r: r["daemon"]["median"] <= 16, samples=n)
+        self.client.ask("empty 0 %d" % (2 * n))
+
+
+def shown(value):
+    if value is None:
+        return "-"
+    return "%.0f" % value if value >= 1000 else "%.1f" % value
+
+
+def table(rows):
+    line = "%-35s %4s %9s %9s %9s %9s %7s %7s  %-14s %s"
+    print(line % ("row", "unit", "daemon", "p99", "floor", "p99", "ratio", "p99", "goal", ""))
+    for r in rows:
+        if "skipped" in r:
+            print("%-35s not measured: %s" % (r["row"], r["skipped"]))
+            continue
+        floor, ratio = r["floor"] or {}, r["ratio"] or {}
+        print(line % (r["row"], r["unit"], shown(r["daemon"]["median"]), shown(r["daemon"]["p99"]), shown(floor.get("median")),
+                      shown(floor.get("p99")), *("%.2f" % ratio[k] if ratio else "-" for k in ("median", "p99")),
+                      r["goal"] or "", {True: "met", False: "NOT met", None: ""}[r["met"]]))
+
+
+def parse(argv):
+    pairs, to = 200, None
+    words = iter(argv)
+    for word in words:
+        value = next(words, None)
+        if word == "--pairs" and value and value.isdigit() and int(value) > 0:
+            pairs = int(value)
+        elif word == "--json" and value:
+            to = value
+        else:
+            raise Failed("usage: bench.py [--pairs N] [--json FILE]")
+    return pairs, to
+
+
+def main(argv):
+    pairs, to = parse(argv)
+    end_cleanly(max(SECONDS_MAX, pairs))
+    started = time.monotonic()
+    bench = Bench(pairs)
+    try:
+        bench.start()
+        landlock = bench.floor.ask("landlock")[0]
+        for part in (bench.create, bench.restart, bench.call, bench.calls, bench.reload, bench.memory):
+            part()
+    except Failed:
+        if bench.daemon:
+            print("---- the daemon's log ----\n" + bench.daemon.log_text()[-4000:], file=sys.stderr)
+        raise
+    finally:
+        bench.end()
+    about = {"pairs": pairs, "kernel": platform.release(), "cpus": os.cpu_count(), "uid": os.getuid(), "landlock_abi": int(landlock),
+             "load_average": os.getloadavg()[0], "seconds": round(time.monotonic() - started, 1)}
+    print("%(pairs)d pairs, interleaved, in %(seconds).0f s; kernel %(kernel)s, %(cpus)d cpus, load %(load_average).1f, uid %(uid)d,"
+          " Landlock ABI %(landlock_abi)d" % about)
+    table(bench.rows)
+    print(NOTE)
+    if to:
+        with open(to, "w") as f:
+            json.dump({"about": about, "note": NOTE, "rows": bench.rows}, f, indent=1)
+            f.write("\n")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (Failed, OSError) as e:
+        sys.exit("bench: %s" % e)

@@ -1,6 +1,7 @@
 # sandboxd: one hand-written Makefile. `make help` lists the targets.
 #   make demo     everything sandboxd does, end to end, on real C source (installs what it needs first)
 #   make check    all tests (the same)
+#   make install  programs, header, man pages, unit, completion, examples; PREFIX (/usr/local), DESTDIR; make uninstall
 # A packager's CC, CFLAGS, CPPFLAGS, LDFLAGS are kept; ours stand in separate variables. V=1 shows the commands.
 
 VERSION := 0.1.0
@@ -8,14 +9,25 @@ BUILD ?= build
 PREFIX ?= /usr/local
 LIBEXECDIR ?= $(PREFIX)/libexec/sandboxd
 INCLUDEDIR ?= $(PREFIX)/include
+SBINDIR ?= $(PREFIX)/sbin
+BINDIR ?= $(PREFIX)/bin
+LIBDIR ?= $(PREFIX)/lib
+DATADIR ?= $(PREFIX)/share
+MANDIR ?= $(DATADIR)/man
+UNITDIR ?= $(LIBDIR)/systemd/system
+DOCDIR ?= $(DATADIR)/doc/sandboxd
 CFLAGS ?= -O2 -g
+RUSTC ?= rustc
 JOBS ?= $(shell nproc)
 
 comma := ,
 warnings := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wcast-qual \
 	-Wwrite-strings -Wformat=2 -Wvla -Wundef
 hardening := -fstack-protector-strong -fPIE -fvisibility=hidden $(if $(SANITIZE),,-D_FORTIFY_SOURCE=2)
-sanitizers := $(if $(SANITIZE),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+# SANITIZE=1: with sanitizers; SANITIZE=fuzz (clang): and what libFuzzer and the count of lines need
+sanitizers := $(if $(SANITIZE),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer) \
+	$(if $(filter fuzz,$(SANITIZE)),-fsanitize=fuzzer-no-link -fprofile-instr-generate -fcoverage-mapping) \
+	$(if $(PROFILES),-fprofile-instr-generate=$(PROFILES)/%c%p.profraw -fcoverage-mapping -mllvm -runtime-counter-relocation)
 our_cppflags := -D_GNU_SOURCE -I. -DSANDBOXD_VERSION='"$(VERSION)"' -DSANDBOXD_LIBEXECDIR='"$(LIBEXECDIR)"' \
 	-DSANDBOXD_INCLUDEDIR='"$(INCLUDEDIR)"'
 our_cflags := -std=c11 $(warnings) $(hardening) $(sanitizers) $(if $(WERROR),-Werror)
@@ -32,42 +44,53 @@ rooms_client := client
 sources = $(filter-out %/main.c,$(foreach room,$(rooms_$1),$(wildcard $(room)/*.c)))
 objects = $(patsubst %.c,$(BUILD)/o/%.o,$(call sources,$1))
 lib = $(BUILD)/lib$1.a
-libs_control := -luv -lcjson -lcrypto -lpthread -lm
+libs_control := -luv -lcjson -lsqlite3 -lcrypto -lpthread -lm
 libs_host := -ldl -lm
 
+# with SANITIZE=1, in the programs that run in a surrounding of their own
+sanitizer_options := $(if $(SANITIZE),$(BUILD)/o/tests/sanitize/options.o)
 programs := $(addprefix $(BUILD)/,sandboxd sandboxd-control sandbox-host sandboxctl)
 unit_tests := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c))
 proc_tests := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/proc/test_*.c))
 test_helpers := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/support/*.c))
-test_modules := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/modules/*.c))
-example_modules := $(patsubst %.c,$(BUILD)/%.so,$(wildcard examples/counter/*.c examples/inventory/*.c))
+test_modules := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/modules/*.c tests/modules/abi-1.0/*.c))
+example_modules := $(patsubst %.c,$(BUILD)/%.so,$(wildcard $(addsuffix /*.c,$(addprefix examples/,counter inventory kv lru light))))
+# in other languages, where there is a compiler for them; the tests that need them say when they are skipped
+example_modules += $(if $(shell command -v $(CXX)),$(patsubst %.cc,$(BUILD)/%.so,$(wildcard examples/words/*.cc)))
+example_modules += $(if $(shell command -v $(RUSTC)),$(addprefix $(BUILD)/examples/tally-rs/,tally.so tally_v2.so))
+fuzz_programs := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_$(or $(TARGET),*).c))
 bench_programs := $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
 run_tests := SANDBOXD_BUILD=$(abspath $(BUILD)) python3 tests/run.py
 
 Q := $(if $(V),,@)
 say = $(if $(V),,@echo '  $1 $2';)
 
-.PHONY: all help deps deps-check demo check check-unit check-proc check-e2e check-source check-clang lint asan bench clean
+.PHONY: all help deps deps-check demo check check-unit check-proc check-e2e check-source check-clang check-full lint asan fuzz coverage bench clean
 .DELETE_ON_ERROR:
 
 all: $(programs) $(BUILD)/include/sandbox_module.h
 
 help:
-	@sed -n 's/^#   //p' Makefile; echo 'targets: all deps demo check check-unit check-proc check-e2e check-source check-clang lint asan bench clean'
+	@sed -n 's/^#   //p' Makefile; echo 'targets: all deps man install uninstall demo check check-unit check-proc check-e2e check-source check-clang check-clients check-full lint asan fuzz coverage bench clean'
 
 $(BUILD)/o/%.o: %.c
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(our_cppflags) $(CPPFLAGS) $(our_cflags) $(CFLAGS) -MMD -MP -c $< -o $@
 
+# $(call if_changed,text): a file that is written only when its content changes, for what no timestamp tells
+if_changed = mkdir -p $(@D) && { echo '$1' | cmp -s - $@ || echo '$1' >$@; }
 define archive
-$(BUILD)/lib$1.a: $(call objects,$1)
-	$$(call say,AR,$$@)rm -f $$@ && $(AR) rcs $$@ $$^
+$(BUILD)/lib$1.a: $(call objects,$1) $(BUILD)/lib$1.list
+	$$(call say,AR,$$@)rm -f $$@ && $(AR) rcs $$@ $$(filter %.o,$$^)
+$(BUILD)/lib$1.list: always
+	$$(Q)$$(call if_changed,$(sort $(call sources,$1)))
 endef
+.PHONY: always
 $(foreach part,proto spawner host control client,$(eval $(call archive,$(part))))
 
 link = $(call say,LD,$@)mkdir -p $(@D) && $(CC) $(our_ldflags) $(CFLAGS) $(LDFLAGS) $1 -o $@ $2
-$(BUILD)/sandboxd: $(BUILD)/o/daemon/spawner/main.o $(call lib,spawner) $(call lib,proto)
+$(BUILD)/sandboxd: $(BUILD)/o/daemon/spawner/main.o $(sanitizer_options) $(call lib,spawner) $(call lib,proto)
 	$(call link,$^)
-$(BUILD)/sandboxd-control: $(BUILD)/o/daemon/control/main.o $(call lib,control) $(call lib,proto)
+$(BUILD)/sandboxd-control: $(BUILD)/o/daemon/control/main.o $(sanitizer_options) $(call lib,control) $(call lib,proto)
 	$(call link,$^,$(libs_control))
 $(BUILD)/sandbox-host: $(BUILD)/o/daemon/host/main.o $(call lib,host) $(call lib,proto)
 	$(call link,$^,$(libs_host))
@@ -79,13 +102,26 @@ $(BUILD)/include/sandbox_module.h: proto/sandbox_module.h
 # ---- tests ----
 all_libs := $(foreach part,control host spawner client proto,$(call lib,$(part)))
 $(BUILD)/tests/%: $(BUILD)/o/tests/%.o $(all_libs)
-	$(call link,$< -Wl$(comma)--start-group $(all_libs) -Wl$(comma)--end-group,$(libs_control) $(libs_host) $(shell pkg-config --libs check))
+	$(call link,$< -Wl$(comma)--start-group $(all_libs) -Wl$(comma)--end-group,$(libs_control) $(libs_host) $(libs_test) $(shell pkg-config --libs check))
+$(BUILD)/tests/fuzz/%: $(BUILD)/o/tests/fuzz/%.o $(all_libs)
+	$(call link,-fsanitize=fuzzer $< -Wl$(comma)--start-group $(all_libs) -Wl$(comma)--end-group,$(libs_control) $(libs_host))
+$(BUILD)/tests/unit/test_cbor_oracle: libs_test := -lcbor
 $(BUILD)/tests/support/%: $(BUILD)/o/tests/support/%.o $(call lib,proto)
 	$(call link,$^)
 $(BUILD)/tests/modules/%.so: tests/modules/%.c proto/sandbox_module.h
 	$(call say,MODULE,$<)mkdir -p $(@D) && $(CC) $(module_cflags) $< -o $@
+# built against the header as the first release had it, which stays as it is
+$(BUILD)/tests/modules/abi-1.0/%.so: tests/modules/abi-1.0/%.c tests/modules/abi-1.0/sandbox_module.h
+	$(call say,MODULE,$<)mkdir -p $(@D) && $(CC) -Itests/modules/abi-1.0 $(filter-out -Iproto,$(module_cflags)) $< -o $@
 $(BUILD)/examples/%.so: examples/%.c proto/sandbox_module.h
 	$(call say,MODULE,$<)mkdir -p $(@D) && $(CC) $(module_cflags) $< -o $@
+$(BUILD)/examples/%.so: examples/%.cc examples/words/words.h proto/sandbox_module.h
+	$(call say,MODULE,$<)mkdir -p $(@D) && $(CXX) -std=c++17 $(filter-out -std=%,$(module_cflags)) $< -o $@
+$(BUILD)/examples/tally-rs/%.so: examples/tally-rs/tally.rs examples/tally-rs/sbx.rs
+	$(call say,RUSTC,$<)mkdir -p $(@D) && MAKEFLAGS= $(RUSTC) --edition 2021 --crate-type cdylib --crate-name $* -C opt-level=1 -C strip=symbols \
+		$(if $(filter %_v2,$*),--cfg v2) $< -o $@
+$(BUILD)/bench/state: bench/state.c $(call lib,host) $(call lib,proto)
+	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(our_cppflags) $(our_cflags) $(CFLAGS) $^ -o $@ $(libs_host)
 $(BUILD)/bench/%: bench/%.c $(call lib,proto)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(our_cppflags) $(our_cflags) $(CFLAGS) $< $(call lib,proto) -o $@ -ldl -lseccomp
 
@@ -109,18 +145,90 @@ check: deps-check
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) SANITIZE=1 BUILD=$(BUILD)/asan build-tests
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) check-clang
 	$(Q)$(run_tests) all
-.PHONY: build-tests
+.PHONY: build-all build-tests build-fuzz
+build-all: all $(unit_tests) $(proc_tests) $(test_helpers) $(test_modules) $(example_modules)
 build-tests: $(unit_tests) $(test_modules)
+build-fuzz: $(fuzz_programs)
+
+# every parser with any bytes: each target for FUZZ_SECONDS, or one (TARGET=json); findings are kept in $(BUILD)/fuzz/findings
+FUZZ_SECONDS ?= 60
+fuzz: deps-fuzz
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) CC=clang CFLAGS='-O1 -g' SANITIZE=fuzz BUILD=$(BUILD)/fuzz build-fuzz
+	$(Q)SANDBOXD_BUILD=$(abspath $(BUILD)) python3 tests/fuzz/fuzz.py --seconds $(FUZZ_SECONDS) $(TARGET)
+
+# lines that the rings reach, by room. A process of any user must be able to leave its counters in the folder.
+coverage: deps-fuzz deps-check
+	$(Q)rm -rf $(BUILD)/coverage/profiles && mkdir -p -m 1777 $(BUILD)/coverage/profiles && chmod 1777 $(BUILD)/coverage/profiles
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) CC=clang CFLAGS='-O1 -g' PROFILES=$(abspath $(BUILD))/coverage/profiles \
+		BUILD=$(abspath $(BUILD))/coverage build-all
+	$(Q)SANDBOXD_TEST_MULTIPLIER=2 SANDBOXD_BUILD=$(abspath $(BUILD))/coverage python3 tests/coverage.py \
+		$(abspath $(BUILD))/coverage/profiles unit proc e2e
+
+# everything, for hours when nobody waits: at most 75 minutes on two cores
+check-full:
+	$(Q)SANDBOXD_BUILD=$(abspath $(BUILD)) tests/check-full.sh $(MAKE)
+
+# ---- man pages, and what goes where ----
+scdoc := $(shell command -v scdoc 2>/dev/null)
+man_pages := $(patsubst docs/man/%.scd,$(BUILD)/man/%,$(wildcard docs/man/*.scd))
+.PHONY: man install uninstall
+man: $(if $(scdoc),$(man_pages))
+	$(if $(scdoc),,@echo 'scdoc is not installed (make deps): there are no man pages')
+$(BUILD)/man/%: docs/man/%.scd
+	$(call say,MAN,$<)mkdir -p $(@D) && scdoc <$< >$@
+
+# changes when the paths do: what has some compiled in is then built again
+paths := $(PREFIX) $(LIBEXECDIR) $(INCLUDEDIR) $(SBINDIR)
+$(BUILD)/paths: always
+	$(Q)$(call if_changed,$(paths))
+$(BUILD)/o/daemon/spawner/programs.o: $(BUILD)/paths
+$(BUILD)/sandbox-module.pc: sandbox-module.pc.in $(BUILD)/paths
+	$(Q)sed -e 's,@PREFIX@,$(PREFIX),;s,@INCLUDEDIR@,$(INCLUDEDIR),;s,@VERSION@,$(VERSION),' $< >$@
+$(BUILD)/sandboxd.service: sandboxd.service $(BUILD)/paths
+	$(Q)sed -e 's,^ExecStart=/usr/sbin/,ExecStart=$(SBINDIR)/,' $< >$@
+
+# mode:file:where, the one list that install and uninstall share
+installed_pages := $(foreach page,$(man_pages),644:$(page):$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)))
+installed_examples := $(foreach example,$(wildcard examples/*/*.[ch] examples/*/*.cc examples/*/*.rs),644:$(example):$(DOCDIR)/$(example))
+installed := \
+	755:$(BUILD)/sandboxd:$(SBINDIR)/sandboxd 755:$(BUILD)/sandboxctl:$(BINDIR)/sandboxctl \
+	755:$(BUILD)/sandboxd-control:$(LIBEXECDIR)/sandboxd-control 755:$(BUILD)/sandbox-host:$(LIBEXECDIR)/sandbox-host \
+	644:proto/sandbox_module.h:$(INCLUDEDIR)/sandbox_module.h 644:$(BUILD)/sandbox-module.pc:$(LIBDIR)/pkgconfig/sandbox-module.pc \
+	644:$(BUILD)/sandboxd.service:$(UNITDIR)/sandboxd.service \
+	644:client/completion/sandboxctl.bash:$(DATADIR)/bash-completion/completions/sandboxctl \
+	$(foreach page,README.md CHANGELOG.md LICENSE $(wildcard docs/*.md),644:$(page):$(DOCDIR)/$(notdir $(page))) \
+	$(installed_pages) $(installed_examples)
+# folders that are ours alone: they go when they are empty
+installed_folders := $(LIBEXECDIR) $(sort $(dir $(foreach i,$(installed_examples),$(lastword $(subst :, ,$i))))) $(DOCDIR)/examples $(DOCDIR)
+install: all man $(BUILD)/sandbox-module.pc $(BUILD)/sandboxd.service
+	$(Q)set -e; for i in $(filter-out $(if $(scdoc),,$(installed_pages)),$(installed)); do \
+		m=$${i%%:*}; i=$${i#*:}; install -D -m $$m "$${i%%:*}" "$(DESTDIR)$${i#*:}"; done
+uninstall:
+	$(Q)for i in $(installed); do rm -f "$(DESTDIR)$${i##*:}"; done; \
+	for d in $(installed_folders); do rmdir "$(DESTDIR)$$d" 2>/dev/null || :; done
+
+# clients that aren't ours (socat, jq, a JSON-RPC library for node), and the wire of the e2e ring against rpc.discover
+npm_packages := jayson@4.3.0 ajv@8.20.0
+check-clients: deps-check
+	$(Q)$(call install_packages,$(packages_clients))
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all $(test_modules) $(example_modules)
+	$(Q)mkdir -p $(BUILD)/npm && npm install --no-save --no-audit --no-fund --silent --prefix $(BUILD)/npm $(npm_packages)
+	$(Q)SANDBOXD_BUILD=$(abspath $(BUILD)) python3 tests/clients/run.py $(BUILD)/npm/node_modules
+.PHONY: check-clients
 
 lint: deps-check
 	$(Q)tests/lint.sh
 
 # ---- what the machine needs: names the missing packages and installs them; does nothing when all are there ----
-packages := gcc libc6-dev pkg-config libuv1-dev libcjson-dev libseccomp-dev libssl-dev uthash-dev python3
-packages_check := check libsubunit-dev clang clang-tidy
+packages := gcc libc6-dev pkg-config libuv1-dev libcjson-dev libseccomp-dev libssl-dev libsqlite3-dev uthash-dev python3 scdoc
+packages_check := check libsubunit-dev libcbor-dev g++ clang clang-tidy cppcheck
+packages_clients := socat jq nodejs npm
+packages_fuzz := clang libclang-rt-14-dev llvm
 install_packages = missing=$$(for p in $1; do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
 	[ -z "$$missing" ] || { echo "missing packages: "$$missing; sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 	$$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; }
+deps-fuzz:
+	$(Q)$(call install_packages,$(packages) $(packages_fuzz))
 deps:
 	$(Q)$(call install_packages,$(packages))
 deps-check:

@@ -4,6 +4,7 @@
  * answered with the nearest that there is. */
 #include "client/args.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,14 @@ bool args_flag(const struct args *a, const char *name)
 		if (a->options[i].option.kind == OPTION_FLAG && strcmp(a->options[i].option.name, name) == 0)
 			return true;
 	return false;
+}
+
+const char *args_text(const struct args *a, const char *name, const char *otherwise)
+{
+	for (size_t i = 0; i < a->n_options; i++)
+		if (a->options[i].option.kind == OPTION_FLAG && strcmp(a->options[i].option.name, name) == 0)
+			return a->options[i].text;
+	return otherwise;
 }
 
 const struct arg_option *args_param(const struct args *a, const char *param)
@@ -114,6 +123,7 @@ static int take_option(struct walk *w, const struct option *o, const char *text)
 		a->json = true;
 		return 0;
 	case OPTION_TIMEOUT:
+		assert(text); /* with_value gives one to every option that has `value` */
 		if (!args_integer(text, &a->timeout_ms) || a->timeout_ms < 0 || a->timeout_ms > INT32_MAX)
 			return err_set(w->e, ERR_BAD_PARAM, "--timeout needs milliseconds, not '%s'", text);
 		return 0;

@@ -36,6 +36,7 @@ struct args {
  * Global options stand anywhere; those of a verb behind it; "--" ends options. */
 int args_parse(struct args *a, int argc, char *const *argv, struct err *e);
 bool args_flag(const struct args *a, const char *name);                 /* was this flag of the verb given? */
+const char *args_text(const struct args *a, const char *name, const char *otherwise); /* the value of one that has a value */
 const struct arg_option *args_param(const struct args *a, const char *param); /* the first option for it, or NULL */
 const char *args_operand(const struct args *a, const char *param);      /* the operand that gives it, or NULL */
 

@@ -139,7 +139,7 @@ void help_names(FILE *to, const struct verb *v)
 	for (size_t i = 0; !v && i < n_verbs; i++)
 		(void)fprintf(to, "%s\n", verbs[i].name);
 	for (size_t i = 0; i < n; i++) {
-		bool choice = all[i].param && all[i].param->kind == PARAM_CHOICE;
+		bool choice = all[i].param ? all[i].param->kind == PARAM_CHOICE : all[i].kind == OPTION_FLAG && all[i].value;
 
 		(void)fprintf(
 			to, "--%s%s%s\n", all[i].name, all[i].value ? "=" : "", choice ? all[i].value : "");

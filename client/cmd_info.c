@@ -48,8 +48,10 @@ static char *module_value(struct json_span info)
 	char *module = output_text(json_get(info, "module")),
 	     *version = output_text(json_get(info, "version"));
 	char *state = output_text(json_get(info, "state_version"));
-	char *all = output_format("%s, version %s, state version %s", module, version, state);
+	char *abi = output_text(json_get(info, "abi"));
+	char *all = output_format("%s, version %s, state version %s, ABI %s", module, version, state, abi);
 
+	free(abi);
 	free(module);
 	free(version);
 	free(state);
@@ -236,7 +238,7 @@ static void print_rest(struct json_span info)
 	static const char *const known[] = { "id", "status", "status_reason", "pid", "generation", "owner",
 		"module", "state_version", "version", "created_at", "started_at", "restart", "profile",
 		"strict", "limits", "labels", "config", "restart_count", "budget", "backoff", "last_exit",
-		"queue", "functions", "state", "security", "state_from", "state_kept", "versions", "sha256", "start_timeout_ms",
+		"queue", "functions", "timers", "state", "own_save", "abi", "security", "state_from", "state_kept", "versions", "sha256", "start_timeout_ms",
 		"shutdown_ms", "compiler" };
 	struct json_iter it = json_iter_begin(info);
 	struct json_span key, value;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * create, destroy, start, stop, restart: the verbs whose answer is the state that a sandbox now has. */
+ * create, destroy, start, stop, restart, wait: the verbs whose answer is the state that a sandbox now has. */
 #include <stdlib.h>
 
 #include "client/ctl.h"
@@ -81,4 +81,16 @@ int cmd_destroy_run(struct ctl *s)
 		(void)printf("%s: destroyed\n", s->args->operands[0]);
 	rpcclient_reply_fini(&r);
 	return 0;
+}
+
+int cmd_wait_run(struct ctl *s)
+{
+	struct err e = ERR_INIT;
+
+	/* The daemon would say `for`, which isn't how it is written here. */
+	if (!args_param(s->args, "for")) {
+		err_set(&e, ERR_MISSING_PARAM, "--for STATE says what to wait for; usage: sandboxctl wait ID --for STATE [options]");
+		return ctl_fail(s, &e, (struct json_span){ 0 });
+	}
+	return run_plain(s);
 }

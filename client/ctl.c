@@ -17,6 +17,9 @@
 #include "proto/config.h"
 #include "proto/json_out.h"
 
+#ifndef SANDBOXD_VERSION
+#define SANDBOXD_VERSION "unknown"
+#endif
 #define WAIT_MS  90000 /* more than the defaults of a compile, a start and a reload together */
 #define GRACE_MS 1000  /* a call's own timeout is answered by the daemon, who knows more */
 
@@ -203,18 +206,45 @@ static int connect_once(struct ctl *s, struct err *e)
 
 /* ---- requests ---- */
 
+int ctl_try(struct ctl *s, const struct buf *params, struct rpcclient_reply *ret, struct err *e)
+{
+	if (params->failed)
+		return err_set(e, ERR_INTERNAL, "no memory for the request");
+	if (connect_once(s, e) == -1)
+		return -1;
+	return rpcclient_call(&s->rpc, verb_method(s->args->verb)->name,
+		(struct json_span){ params->data, params->size }, ret, e);
+}
+
+/* Known requests work with any version, so nothing is said about it until a daemon doesn't understand one. */
+static void note_version(struct ctl *s, const struct err *said)
+{
+	struct rpcclient_reply r = { 0 };
+	struct err e = ERR_INIT;
+
+	if (said->code != ERR_UNKNOWN_METHOD && said->code != ERR_UNKNOWN_PARAM && said->code != ERR_MISSING_PARAM &&
+		said->code != ERR_BAD_PARAM)
+		return;
+	if (rpcclient_call(&s->rpc, methods[METHOD_DAEMON_PING].name, (struct json_span){ "{}", 2 }, &r, &e) == 0 &&
+		json_type(json_get(r.result, "version")) == '"' && !json_string_is(json_get(r.result, "version"), SANDBOXD_VERSION)) {
+		char *version = output_text(json_get(r.result, "version"));
+
+		(void)fprintf(stderr, "sandboxctl: warning: this is sandboxctl %s, the daemon is sandboxd %s\n", SANDBOXD_VERSION, version);
+		free(version);
+	}
+	rpcclient_reply_fini(&r);
+}
+
 static int call(struct ctl *s, struct buf *params, struct rpcclient_reply *ret)
 {
 	struct err e = ERR_INIT;
 	int status = 0;
 
-	if (params->failed)
-		err_set(&e, ERR_INTERNAL, "no memory for the request");
-	else if (connect_once(s, &e) == 0 &&
-		 rpcclient_call(&s->rpc, verb_method(s->args->verb)->name,
-			 (struct json_span){ params->data, params->size }, ret, &e) == 0)
+	if (ctl_try(s, params, ret, &e) == 0)
 		return 0;
 	status = ctl_fail(s, &e, ret->error);
+	if (ret->error.at)
+		note_version(s, &e);
 	rpcclient_reply_fini(ret);
 	return status;
 }
@@ -249,16 +279,29 @@ static int give_code(struct ctl *s, struct json_out *o, struct rpcclient_reply *
 
 	if (codefile_read(&code, s->args->operands[1], e) == -1)
 		return -1;
+	if (!code.is_source && args_param(s->args, "source_name")) {
+		codefile_fini(&code);
+		return err_set(e, ERR_BAD_PARAM, "--name is the name of a C source, and %s is an object", s->args->operands[1]);
+	}
 	r = connect_once(s, e);
 	if (r == 0)
 		r = upload_bytes(&s->rpc, code.data, code.size, sha256, ret, e);
 	if (r == 0) {
 		json_out_text(o, code.is_source ? "source" : "object", sha256);
-		if (code.is_source)
+		if (code.is_source && !args_param(s->args, "source_name"))
 			json_out_text(o, "source_name", code.name);
 	}
 	codefile_fini(&code);
 	return r;
+}
+
+/* Does an option take standard input? FILE then can't. */
+static bool reads_standard_input(const struct args *a)
+{
+	for (size_t i = 0; i < a->n_options; i++)
+		if (a->options[i].option.kind != OPTION_FLAG && a->options[i].text && strcmp(a->options[i].text, "-") == 0)
+			return true;
+	return false;
 }
 
 /* FILE, or --object in its place. */
@@ -266,6 +309,10 @@ static int check_code(const struct args *a, struct err *e)
 {
 	bool file = a->n_operands > 1, object = args_param(a, "object") != NULL;
 
+	if (object && args_param(a, "source_name"))
+		return err_set(e, ERR_BAD_PARAM, "--name is the name of a C source, and --object names an object");
+	if (file && strcmp(a->operands[1], "-") == 0 && reads_standard_input(a))
+		return err_set(e, ERR_BAD_PARAM, "standard input can be given only once: FILE is - already");
 	if (file && object)
 		return err_set(e, ERR_BAD_PARAM, "FILE and --object are two ways to name the code: give one");
 	if (!file && !object)

@@ -29,6 +29,9 @@ int ctl_request(struct ctl *s, const char *name, struct json_span value, struct 
 /* The same for a verb that takes code: reads FILE, uploads it, and gives object, or source and source_name. */
 int ctl_request_code(struct ctl *s, struct rpcclient_reply *ret);
 
+/* Calls the verb's method with these parameters, and shows no error: -1 with err. ret is the caller's to free in both cases. */
+int ctl_try(struct ctl *s, const struct buf *params, struct rpcclient_reply *ret, struct err *e);
+
 /* --json: prints the result and returns true: there is nothing more to print. */
 bool ctl_json_done(const struct ctl *s, const struct rpcclient_reply *r);
 

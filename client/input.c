@@ -85,7 +85,7 @@ static void name_source(struct codefile *c, const char *path)
 	memcpy(c->name, base, strlen(base) + 1);
 }
 
-int codefile_read(struct codefile *c, const char *path, struct err *e)
+static int read_file(struct codefile *c, const char *path, struct err *e)
 {
 	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	struct stat st;
@@ -110,6 +110,30 @@ int codefile_read(struct codefile *c, const char *path, struct err *e)
 	if (c->is_source)
 		name_source(c, path);
 	return 0;
+}
+
+static int read_standard_input(struct codefile *c, struct err *e)
+{
+	*c = (struct codefile){ .name = "module.c" };
+	c->data = input_text("-", LIMIT_OBJECT_BYTES, &c->size, e);
+	c->is_source = c->data && !(c->size >= 4 && memcmp(c->data, "\177ELF", 4) == 0);
+	if (c->data && c->size == 0)
+		err_set(e, ERR_BAD_SOURCE, "standard input is empty");
+	else if (c->is_source && c->size > LIMIT_SOURCE_BYTES)
+		err_set(e, ERR_BAD_SOURCE, "standard input has a source of %zu bytes; at most %u", c->size, LIMIT_SOURCE_BYTES);
+	else if (c->data)
+		return 0;
+	if (e)
+		e->code = ERR_BAD_SOURCE;
+	codefile_fini(c);
+	return -1;
+}
+
+int codefile_read(struct codefile *c, const char *path, struct err *e)
+{
+	if (strcmp(path, "-") == 0)
+		return read_standard_input(c, e);
+	return read_file(c, path, e);
 }
 
 void codefile_fini(struct codefile *c)

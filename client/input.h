@@ -19,7 +19,8 @@ struct codefile {
 	char name[64]; /* of a source, as the compiler's messages shall show it */
 };
 
-/* Reads a .so or .c: a regular file, not larger than the daemon takes. -1 with ERR_BAD_SOURCE. */
+/* Reads a .so or .c: a regular file, not larger than the daemon takes; or, for "-", standard input, where what is no ELF file is
+ * a source. -1 with ERR_BAD_SOURCE. */
 int codefile_read(struct codefile *c, const char *path, struct err *e);
 void codefile_fini(struct codefile *c);
 

@@ -109,7 +109,7 @@ static size_t add_own(const struct verb *v, struct option *to)
 			p++;
 		assert(!p || p->name); /* the verb table names a parameter that there isn't */
 		to[n] = (struct option){ p ? OPTION_WHOLE : OPTION_FLAG, "", own->letter, p,
-			p ? value_word(p) : NULL, p ? p->help : own->help };
+			p ? value_word(p) : own->value, p ? p->help : own->help };
 		name_option(&to[n++], own->name, strlen(own->name), "");
 	}
 	return n;

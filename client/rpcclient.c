@@ -312,3 +312,68 @@ int rpcclient_call(struct rpcclient *c, const char *method, struct json_span par
 	buf_fini(&line);
 	return r == 0 ? wait_reply(c, ret, e) : -1;
 }
+
+/* ---- notifications ---- */
+
+/* 1: ret is one; 0: it is something else. */
+static int take_note(char *line, size_t size, struct rpcclient_reply *ret, struct err *e)
+{
+	struct json_span whole;
+	struct err why = ERR_INIT;
+
+	*ret = (struct rpcclient_reply){ .line = malloc(size + 1) };
+	if (!ret->line)
+		return err_set(e, ERR_INTERNAL, "no memory for what the daemon tells");
+	memcpy(ret->line, line, size);
+	ret->line[size] = '\0';
+	whole = (struct json_span){ ret->line, size };
+	if (size > 0 && json_check(ret->line, size, &why) == -1) {
+		rpcclient_reply_fini(ret);
+		return not_a_reply(why.text, e);
+	}
+	ret->result = size > 0 && json_type(whole) == '{' ? json_get(whole, "params") : (struct json_span){ 0 };
+	if (json_type(ret->result) == '{')
+		return 1;
+	rpcclient_reply_fini(ret);
+	return 0;
+}
+
+/* 1: there is something to read, 0: nobody reads out_fd. */
+static int wait_note(struct rpcclient *c, int out_fd, struct err *e)
+{
+	struct pollfd p[2] = { { .fd = c->fd, .events = POLLIN }, { .fd = out_fd } };
+
+	while (poll(p, 2, -1) == -1)
+		if (errno != EINTR)
+			return err_sys(e, ERR_UNREACHABLE, "cannot wait for the daemon");
+	return p[0].revents || !(p[1].revents & (POLLERR | POLLNVAL));
+}
+
+int rpcclient_next(struct rpcclient *c, int out_fd, struct rpcclient_reply *ret, struct err *e)
+{
+	char *line;
+	size_t size;
+	int r;
+
+	c->deadline_ms = RPCCLIENT_NO_DEADLINE;
+	for (;;) {
+		switch (frame_next(&c->in, &line, &size)) {
+		case FRAME_LINE:
+			r = take_note(line, size, ret, e);
+			if (r != 0)
+				return r;
+			break;
+		case FRAME_MORE:
+			r = wait_note(c, out_fd, e);
+			if (r != 1)
+				return r;
+			if (read_more(c, e) == -1)
+				return -1;
+			break;
+		case FRAME_TOO_LARGE:
+			return err_set(e, ERR_UNREACHABLE, "what the daemon tells is longer than %u bytes", LIMIT_CONNECTION_OUT_BYTES);
+		case FRAME_NO_MEMORY:
+			return err_set(e, ERR_INTERNAL, "no memory for what the daemon tells");
+		}
+	}
+}

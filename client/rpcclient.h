@@ -35,6 +35,8 @@ int rpcclient_connect(struct rpcclient *c, const char *path, int64_t deadline_ms
 /* params: an object. 0: ret->result is there. -1 with err: if the daemon said it, ret->error is there too. In both cases
  * rpcclient_reply_fini frees the reply. UNREACHABLE: no sane reply came; TIMEOUT: none at all. */
 int rpcclient_call(struct rpcclient *c, const char *method, struct json_span params, struct rpcclient_reply *ret, struct err *e);
+/* The next notification, however long it takes: ret->result is its params. 1; 0: nobody reads out_fd any more; -1 with err. */
+int rpcclient_next(struct rpcclient *c, int out_fd, struct rpcclient_reply *ret, struct err *e);
 void rpcclient_reply_fini(struct rpcclient_reply *r);
 
 #endif

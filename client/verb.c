@@ -10,8 +10,10 @@
 const struct verb verbs[] = {
 	{ .name = "create", .method = METHOD_SANDBOX_CREATE, .run = cmd_create_run, .operands = "ID FILE",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 2, .takes_code = true,
-		.notes = "FILE is a shared object (.so) or a C source (.c), read here with your rights and sent to the daemon.\n"
+		.notes = "FILE is a shared object (.so) or a C source (.c), read here with your rights and sent to the daemon; - is standard\n"
+			 "input, where an ELF file is an object and everything else a C source, and --name its name in the compiler's messages.\n"
 			 "--object SHA256 stands for FILE where the daemon has the object already.",
+		.own = { { .name = "name", .param = "source_name" } },
 		.example = "sandboxctl create web counter.c --restart transient --limit max_memory=64M --label team=a" },
 	{ .name = "destroy", .method = METHOD_SANDBOX_DESTROY, .run = cmd_destroy_run, .operands = "ID",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl destroy web" },
@@ -34,9 +36,26 @@ const struct verb verbs[] = {
 			 "(integers beyond 2^53 too, as decimal strings). NAME:=JSON sends JSON as it is: n:='\"5\"' is a string.\n"
 			 "The result is printed as one line of JSON; with --json it is {result, version}.",
 		.example = "sandboxctl call web add by=5 name=x obj:='{\"a\":1}'" },
+	{ .name = "cast", .method = METHOD_SANDBOX_CAST, .run = cmd_cast_run,
+		.operands = "ID FUNCTION [NAME=VALUE | NAME:=JSON]...", .operand_params = { "id", "function" },
+		.min_operands = 2, .max_operands = 2, .rest_param = "args",
+		.notes = "Arguments are given as in call. What the function replies is dropped; `sandboxctl events --sandbox ID` shows a failure.",
+		.example = "sandboxctl cast web increment by=5" },
+	{ .name = "wait", .method = METHOD_SANDBOX_WAIT, .run = cmd_wait_run, .operands = "ID --for STATE",
+		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1,
+		.notes = "With --timeout MS the daemon itself ends the waiting. The exit status is 5 when the time is over, 3 when there is no\n"
+			 "such sandbox or it was destroyed meanwhile.",
+		.example = "sandboxctl wait web --for running --timeout 5000" },
+	{ .name = "new", .method = VERB_NO_METHOD, .run = cmd_new_run, .operands = "NAME", .min_operands = 1, .max_operands = 1,
+		.help = "Write a folder with a new module: source, Makefile, README.",
+		.notes = "NAME is a C identifier that begins with a letter; a folder of this name must not exist. Asks no daemon.",
+		.example = "sandboxctl new greeter && sandboxctl create greeter greeter/greeter.c",
+		.own = { { .name = "lang", .help = "the language of the source (c)", .value = "c" } } },
 	{ .name = "reload", .method = METHOD_SANDBOX_RELOAD, .run = cmd_reload_run, .operands = "ID FILE",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 2, .takes_code = true,
-		.notes = "FILE is a shared object (.so) or a C source (.c), as in create; --object SHA256 may stand for it.",
+		.notes = "FILE is a shared object (.so), a C source (.c), or - for standard input, as in create; --object SHA256 may stand\n"
+			 "for it.",
+		.own = { { .name = "name", .param = "source_name" } },
 		.example = "sandboxctl reload web counter_v2.c" },
 	{ .name = "rollback", .method = METHOD_SANDBOX_ROLLBACK, .run = cmd_rollback_run, .operands = "ID [VERSION]",
 		.operand_params = { "id", "version" }, .min_operands = 1, .max_operands = 2,
@@ -45,17 +64,24 @@ const struct verb verbs[] = {
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl versions web" },
 	{ .name = "logs", .method = METHOD_LOG_READ, .run = cmd_logs_run, .operands = "ID",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1,
-		.notes = "--quiet prints the texts alone, without time and stream.", .example = "sandboxctl logs web -n 20",
-		.own = { { .letter = 'n', .param = "lines" } } },
+		.notes = "--since takes a time: 10m, 16:05, 2026-11-30 16:05, or ms since 1970; or the number of a line.\n"
+			 "With -f the newest 10 lines (-n) come first; it goes on over restarts of the daemon's control process, and\n"
+			 "ends with status 0 at SIGINT, when its output is closed, and when the sandbox is destroyed.\n"
+			 "--quiet prints the texts alone, without time and stream.", .example = "sandboxctl logs web -f -n 20",
+		.own = { { .letter = 'n', .param = "lines" }, { .letter = 'f', .param = "follow" }, { .name = "since", .param = "since_ms" } } },
 	{ .name = "events", .method = METHOD_EVENT_READ, .run = cmd_events_run, .operands = "",
-		.notes = "All pages are read, or with -n one of that size.", .example = "sandboxctl events --sandbox web -n 50",
-		.own = { { .letter = 'n', .param = "limit" }, { .name = "since", .param = "since_seq" } } },
+		.notes = "All pages are read, or with -n the newest so many; with -n and --since the first so many since then.\n"
+			 "--since takes the number of an event, or a time: 10m, 16:05, 2026-11-30 16:05, or ms since 1970.\n"
+			 "With -f the newest 10 (-n), or all --since, come first; it goes on over restarts of the daemon, and ends with\n"
+			 "status 0 at SIGINT and when its output is closed.", .example = "sandboxctl events -f --sandbox web --type reload.",
+		.own = { { .letter = 'n', .param = "limit" }, { .letter = 'f', .param = "follow" }, { .name = "since", .param = "since_seq" } } },
 	{ .name = "ping", .method = METHOD_DAEMON_PING, .run = cmd_ping_run, .operands = "", .example = "sandboxctl ping" },
 	{ .name = "shutdown", .method = METHOD_DAEMON_SHUTDOWN, .run = cmd_shutdown_run, .operands = "",
 		.example = "sandboxctl shutdown" },
 	{ .name = "daemon-info", .method = METHOD_DAEMON_INFO, .run = cmd_daemon_info_run, .operands = "",
 		.example = "sandboxctl daemon-info --json" },
 	{ .name = "help", .method = VERB_NO_METHOD, .run = cmd_help_run, .operands = "[VERB]", .max_operands = 1,
+		.help = "Show all verbs, or how one is used.",
 		.example = "sandboxctl help create",
 		.own = { { .name = "names", .help = "print only names, for completion: of the verbs, or of VERB's options" } } },
 };
@@ -85,5 +111,5 @@ const struct method *verb_method(const struct verb *v)
 
 const char *verb_help(const struct verb *v)
 {
-	return v->method == VERB_NO_METHOD ? "Show all verbs, or how one is used." : methods[v->method].help;
+	return v->method == VERB_NO_METHOD ? v->help : methods[v->method].help;
 }

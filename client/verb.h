@@ -20,8 +20,9 @@ struct ctl;
 struct verb_option {
 	const char *name;       /* without "--"; NULL: only a letter for `param`'s own option */
 	char letter;            /* 0: none */
-	const char *param;      /* the parameter that it gives; NULL: a flag that the verb itself reads */
-	const char *help;       /* of a flag */
+	const char *param;      /* the parameter that it gives; NULL: the verb itself reads it */
+	const char *help;       /* of one without a parameter */
+	const char *value;      /* likewise: the word for its value, with | between choices; NULL: a flag */
 };
 
 struct verb {
@@ -33,6 +34,7 @@ struct verb {
 	size_t min_operands, max_operands;
 	const char *rest_param; /* operands behind the last of operand_params are members of this object; NULL: none */
 	bool takes_code;        /* an operand FILE gives object, or source and source_name */
+	const char *help;       /* one sentence, of a verb that calls no method */
 	const char *notes;      /* what the method's own help doesn't say; NULL: nothing */
 	const char *example;
 	struct verb_option own[VERB_OWN]; /* ends with neither name nor letter */
@@ -56,6 +58,9 @@ int cmd_restart_run(struct ctl *s);
 int cmd_list_run(struct ctl *s);
 int cmd_info_run(struct ctl *s);
 int cmd_call_run(struct ctl *s);
+int cmd_cast_run(struct ctl *s);
+int cmd_wait_run(struct ctl *s);
+int cmd_new_run(struct ctl *s);
 int cmd_versions_run(struct ctl *s);
 int cmd_logs_run(struct ctl *s);
 int cmd_events_run(struct ctl *s);

@@ -20,7 +20,8 @@
 #define UID_DYNAMIC    61184u /* systemd's DynamicUser= takes its uids from here */
 #define UID_DYNAMIC_TO 65519u
 
-enum kind { KIND_PATH, KIND_MODE, KIND_U32, KIND_U64, KIND_ADMINISTRATORS, KIND_OPERATORS };
+enum kind { KIND_PATH, KIND_MODE, KIND_U32, KIND_U64, KIND_GROUP, KIND_ADMINISTRATORS, KIND_OPERATORS, KIND_ADMINISTRATOR_GROUPS,
+	KIND_OPERATOR_GROUPS };
 
 static const struct key {
 	const char *name;
@@ -34,9 +35,11 @@ static const struct key {
 	KEY(state_dir, KIND_PATH, 0, 0),
 	KEY(runtime_dir, KIND_PATH, 0, 0),
 	KEY(socket_mode, KIND_MODE, 0, 0777),
-	KEY(socket_group, KIND_U32, 0, UINT32_MAX - 1),
+	KEY(socket_group, KIND_GROUP, 0, UINT32_MAX - 1),
 	KEY(administrators, KIND_ADMINISTRATORS, 0, UINT32_MAX - 1),
 	KEY(operators, KIND_OPERATORS, 0, UINT32_MAX - 1),
+	KEY(administrator_groups, KIND_ADMINISTRATOR_GROUPS, 0, UINT32_MAX - 1),
+	KEY(operator_groups, KIND_OPERATOR_GROUPS, 0, UINT32_MAX - 1),
 	KEY(uid_first, KIND_U32, UID_LEAST, UID_MOST),
 	KEY(uid_count, KIND_U32, LIMIT_UIDS_PER_SLICE, UID_MOST),
 	KEY(max_sandboxes, KIND_U32, 1, LIMIT_SANDBOXES),
@@ -192,8 +195,45 @@ static int set_number(const struct key *k, void *field, struct word w, struct er
 	return 0;
 }
 
-static int set_users(
-	const struct key *k, uid_t users[CONFIG_MAX_USERS], size_t *n_users, struct word w, struct err *e)
+/* The number in the line `name:...:number:` of a text like /etc/passwd or /etc/group. Lines that aren't so are passed over. */
+static bool look_up(const char *text, size_t size, struct word name, uint64_t *ret)
+{
+	if (!text)
+		return false;
+	for (const char *at = text, *end = text + size; at < end;) {
+		const char *newline = memchr(at, '\n', (size_t)(end - at)), *line_end = newline ? newline : end;
+		const char *password = at + name.size, *colon = NULL, *last = NULL;
+
+		if ((size_t)(line_end - at) > name.size && memcmp(at, name.at, name.size) == 0 && *password == ':')
+			colon = memchr(password + 1, ':', (size_t)(line_end - password - 1));
+		if (colon)
+			last = memchr(colon + 1, ':', (size_t)(line_end - colon - 1));
+		if (last && number((struct word){ colon + 1, (size_t)(last - colon - 1) }, 10, ret))
+			return true;
+		at = line_end + 1;
+	}
+	return false;
+}
+
+/* A user or a group: its number, or its name. */
+static int who(const struct config_names *names, bool is_group, struct word w, uint64_t max, uint64_t *ret, struct err *e)
+{
+	const char *what = is_group ? "group" : "user";
+	int shown = (int)(w.size > 40 ? 40 : w.size);
+
+	if (number(w, 10, ret))
+		return *ret <= max ? 0 : err_set(e, ERR_BAD_PARAM, "'%.*s' is not a %s's number", shown, w.at, what);
+	if (!names || w.size == 0 || memchr(w.at, ':', w.size) || (w.at[0] >= '0' && w.at[0] <= '9'))
+		return err_set(e, ERR_BAD_PARAM, "'%.*s' is not a %s's number", shown, w.at, what);
+	if (!(is_group ? look_up(names->groups, names->groups_size, w, ret) : look_up(names->users, names->users_size, w, ret)) ||
+	    *ret > max)
+		return err_set(e, ERR_BAD_PARAM, "there is no %s '%.*s' in %s: give its number", what, shown, w.at,
+			is_group ? "/etc/group" : "/etc/passwd");
+	return 0;
+}
+
+static int set_users(const struct key *k, const struct config_names *names, bool are_groups, uint32_t users[CONFIG_MAX_USERS],
+	size_t *n_users, struct word w, struct err *e)
 {
 	size_t n = 0;
 
@@ -202,12 +242,11 @@ static int set_users(
 		struct word one = trim((struct word){ w.at, comma ? (size_t)(comma - w.at) : w.size });
 		uint64_t value;
 
-		if (!number(one, 10, &value) || value > k->max)
-			return err_set(e, ERR_BAD_PARAM, "'%.*s' is not a user's number",
-				(int)(one.size > 40 ? 40 : one.size), one.at);
+		if (who(names, are_groups, one, k->max, &value, e) == -1)
+			return -1;
 		if (n == CONFIG_MAX_USERS)
-			return err_set(e, ERR_LIMIT_EXCEEDED, "more than %d users", CONFIG_MAX_USERS);
-		users[n++] = (uid_t)value;
+			return err_set(e, ERR_LIMIT_EXCEEDED, "more than %d %s", CONFIG_MAX_USERS, are_groups ? "groups" : "users");
+		users[n++] = (uint32_t)value;
 		if (!comma)
 			break;
 		w.size -= (size_t)(comma + 1 - w.at);
@@ -217,9 +256,10 @@ static int set_users(
 	return 0;
 }
 
-static int set_value(struct config *c, const struct key *k, struct word w, struct err *e)
+static int set_value(struct config *c, const struct key *k, const struct config_names *names, struct word w, struct err *e)
 {
 	char *field = (char *)c + k->offset;
+	uint64_t value;
 
 	if (w.size == 0)
 		return err_set(e, ERR_BAD_PARAM, "has no value");
@@ -230,11 +270,20 @@ static int set_value(struct config *c, const struct key *k, struct word w, struc
 	case KIND_U32:
 	case KIND_U64:
 		return set_number(k, field, w, e);
+	case KIND_GROUP:
+		if (who(names, true, w, k->max, &value, e) == -1)
+			return -1;
+		c->socket_group = (gid_t)value;
+		return 0;
 	case KIND_ADMINISTRATORS:
-		return set_users(k, c->administrators, &c->n_administrators, w, e);
+		return set_users(k, names, false, c->administrators, &c->n_administrators, w, e);
 	case KIND_OPERATORS:
 		c->everyone_operates = w.size == 1 && w.at[0] == '*';
-		return c->everyone_operates ? 0 : set_users(k, c->operators, &c->n_operators, w, e);
+		return c->everyone_operates ? 0 : set_users(k, names, false, c->operators, &c->n_operators, w, e);
+	case KIND_ADMINISTRATOR_GROUPS:
+		return set_users(k, names, true, c->administrator_groups, &c->n_administrator_groups, w, e);
+	case KIND_OPERATOR_GROUPS:
+		return set_users(k, names, true, c->operator_groups, &c->n_operator_groups, w, e);
 	}
 	return err_set(e, ERR_INTERNAL, "a key of no kind");
 }
@@ -287,7 +336,8 @@ static bool is_text(struct word w)
 
 /* ret_name: the key, as soon as it is known, for the message. */
 static int parse_line(
-	struct config *c, struct word line, bool seen[N_KEYS], char ret_name[NAME_BYTES + 1], struct err *e)
+	struct config *c, const struct config_names *names, struct word line, bool seen[N_KEYS], char ret_name[NAME_BYTES + 1],
+	struct err *e)
 {
 	const char *equals;
 	struct word key, value;
@@ -310,12 +360,18 @@ static int parse_line(
 	if (seen[i])
 		return err_set(e, ERR_DUPLICATE_KEY, "'%s' is given twice", keys[i].name);
 	seen[i] = true;
-	if (set_value(c, &keys[i], value, e) == -1)
+	if (set_value(c, &keys[i], names, value, e) == -1)
 		return err_prefix(e, "%s", keys[i].name);
 	return 0;
 }
 
 int config_parse(struct config *c, const char *text, size_t size, const char *file, struct err *e)
+{
+	return config_parse_named(c, text, size, file, NULL, e);
+}
+
+int config_parse_named(struct config *c, const char *text, size_t size, const char *file, const struct config_names *names,
+	struct err *e)
 {
 	struct config draft = *c;
 	bool seen[N_KEYS] = { false };
@@ -329,7 +385,7 @@ int config_parse(struct config *c, const char *text, size_t size, const char *fi
 		struct word line = { at, (size_t)((newline ? newline : end) - at) };
 		char name[NAME_BYTES + 1] = "";
 
-		if (parse_line(&draft, line, seen, name, e) == -1) {
+		if (parse_line(&draft, names, line, seen, name, e) == -1) {
 			err_prefix(e, "%s:%lld", file, (long long)n);
 			return err_about(e, name, n);
 		}

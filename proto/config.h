@@ -22,12 +22,16 @@ struct config {
 	char state_dir[LIMIT_PATH_BYTES + 1];
 	char runtime_dir[LIMIT_PATH_BYTES + 1];
 	mode_t socket_mode;                        /* socket_mode = 0600 */
-	gid_t socket_group;                        /* socket_group = NUMBER; (gid_t)-1: the daemon's */
-	uid_t administrators[CONFIG_MAX_USERS];    /* administrators = 1000, 1001; root and the daemon's own user always are */
+	gid_t socket_group;                        /* socket_group = 100 or a name; (gid_t)-1: the daemon's */
+	uid_t administrators[CONFIG_MAX_USERS];    /* administrators = 1000, ada; root and the daemon's own user always are */
 	size_t n_administrators;
 	uid_t operators[CONFIG_MAX_USERS];         /* operators = 1002, 1003 or * */
 	size_t n_operators;
 	bool everyone_operates;
+	gid_t administrator_groups[CONFIG_MAX_USERS]; /* administrator_groups = 27, wheel: by any of a client's groups */
+	size_t n_administrator_groups;
+	gid_t operator_groups[CONFIG_MAX_USERS];
+	size_t n_operator_groups;
 	uid_t uid_first;                           /* uid_first = 1879048192: beyond what systemd-nspawn and subuid use */
 	uint32_t uid_count;                        /* uid_count = 1048576 */
 	uint32_t max_sandboxes;
@@ -42,6 +46,14 @@ struct config {
 void config_defaults(struct config *c, uid_t uid);   /* the compiled-in defaults for root or for a user (XDG folders) */
 /* Applies a text to *c. file is only for messages. -1 with err on the first bad line (name = key, offset = line). */
 int config_parse(struct config *c, const char *text, size_t size, const char *file, struct err *e);
+/* The same, with names allowed where a user or group is meant: looked up in these texts of the form of /etc/passwd and
+ * /etc/group (NULL: none), by no other way: a name that needs NSS must be given as a number. */
+struct config_names {
+	const char *users, *groups;
+	size_t users_size, groups_size;
+};
+int config_parse_named(struct config *c, const char *text, size_t size, const char *file, const struct config_names *names,
+	struct err *e);
 size_t config_keys(const char **ret_names, size_t room);  /* how many keys there are; fills at most room names */
 int config_check(const struct config *c, struct err *e); /* values against each other: paths absolute, ranges sane */
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -39,6 +40,23 @@ int fd_take(int *fd)
 
 	*fd = -1;
 	return taken;
+}
+
+bool fd_room_beside(unsigned reserve)
+{
+	struct rlimit limit;
+	rlim_t wanted = reserve;
+	int lowest;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == -1 || limit.rlim_cur == RLIM_INFINITY)
+		return true;
+	if (wanted > limit.rlim_cur / 4)
+		wanted = limit.rlim_cur / 4;
+	lowest = fcntl(0, F_DUPFD_CLOEXEC, 0);
+	if (lowest == -1)
+		return errno != EMFILE;
+	(void)close(lowest);
+	return (rlim_t)lowest < limit.rlim_cur - wanted;
 }
 
 int fd_set_nonblocking(int fd, bool on)
@@ -197,6 +215,7 @@ int fd_message_send2(int socket_fd, const void *head, size_t head_size, const vo
 		m.msg_control = control.bytes;
 		m.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
 		c = CMSG_FIRSTHDR(&m);
+		assert(c); /* there is room for one */
 		c->cmsg_level = SOL_SOCKET;
 		c->cmsg_type = SCM_RIGHTS;
 		c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));

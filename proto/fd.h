@@ -21,6 +21,10 @@ static inline void fd_autoclose_(int *fd)
 }
 #define autoclose __attribute__((cleanup(fd_autoclose_)))
 
+/* Is the lowest free number, which the next open would get, more than `reserve` below the limit of this process? A quarter of a small
+ * limit is enough for any reserve. */
+bool fd_room_beside(unsigned reserve);
+
 int fd_set_nonblocking(int fd, bool on);   /* 0 or -1 with errno */
 
 /* A sealable, close-on-exec memfd with these bytes (may be NULL, 0). sealed: no more change of size or content. -1 with errno. */

@@ -43,7 +43,8 @@ enum host_message_type {
 	HOST_READY,       /* {"module":{...module_desc_json}, "load_us", and "init_us", or from a state "restore_us","check_us","report"} */
 	HOST_FAILED,      /* error body; the host exits with 1 after it */
 	HOST_REPLY,       /* number = call, sequence = its place; status 0: body = the result (JSON), 1: error body */
-	HOST_STATUS,      /* value[0] = serial running, value[1] = enum host_phase, number = serial of the candidate or 0 */
+	HOST_STATUS,      /* value[0] = serial running, value[1] = enum host_phase, number = serial of the candidate or 0,
+	                     sequence = number of the last CALL that came or 0 */
 	HOST_REHEARSED,   /* number = serial; status 0: {"state_bytes","report","load_us","restore_us","check_us","save_us","module"}; 1: error body */
 	HOST_QUIESCED,    /* number = serial */
 	HOST_SAVED,       /* value[0] = bytes; status 0 | 1: error body */
@@ -53,6 +54,7 @@ enum host_message_type {
 	HOST_ABORTED,
 	HOST_STOPPED,
 	HOST_DEATH,       /* body: struct host_death; written by the fault handler, then the host dies */
+	HOST_CAST_ENDED,  /* number = a cast that was answered; status 0, or 1: error body, its step is the function. Not kept, not repeated */
 	HOST_TO_CONTROL__N
 };
 
@@ -60,7 +62,7 @@ enum host_phase { HOST_PHASE_EMPTY, HOST_PHASE_SERVING, HOST_PHASE_QUIESCED, HOS
 
 #define HOST_F_BODY_FD 0x1u /* the last descriptor is the body */
 #define HOST_F_STATE   0x2u /* the first descriptor is a state */
-#define HOST_F_CAST    0x4u /* CALL: answered with an empty object when begun (later) */
+#define HOST_F_CAST    0x4u /* CALL: REPLY is an empty object, when the function begins; then CAST_ENDED. What is refused before is only a REPLY */
 
 struct host_message {
 	uint32_t magic;

@@ -21,10 +21,20 @@
 #define LIMIT_REQUESTS_PER_TURN      64         /* one connection may not hog a turn of the loop */
 #define LIMIT_CONNECTION_OUT_BYTES   (8u << 20) /* unread replies; beyond it the connection is closed */
 #define LIMIT_IDLE_PARTIAL_LINE_MS   30000      /* half a line, then silence */
+#define LIMIT_PARTIAL_LINE_BYTES     4096       /* less than that in this time counts as silence: a slow sender can't hold a line for ever */
 #define LIMIT_UPLOADS_PER_CONNECTION 4
 #define LIMIT_UPLOAD_CHUNK_BYTES     (512u << 10) /* decoded; its base64 stays below LIMIT_REQUEST_BYTES */
 #define LIMIT_UPLOAD_BYTES_PER_UID   (256u << 20) /* in uploads of all connections of one uid: four of the largest objects */
 #define LIMIT_LIST_PAGE              500
+#define LIMIT_RESERVED_FDS           64         /* of control: never used by connections, and half of them not by new sandboxes either, so
+                                                 * that those which are there can always be started again (3 each) and saved */
+#define LIMIT_PEER_GROUPS            65536      /* the kernel's NGROUPS_MAX: all groups of a client are looked at */
+#define LIMIT_REQUEST_KEY_BYTES      64         /* a UUID is 36 */
+#define LIMIT_OUTCOMES               4096       /* keyed requests, at work or with an outcome that is kept */
+#define LIMIT_OUTCOMES_PER_UID       1024       /* the oldest outcome of the same user goes first */
+#define LIMIT_OUTCOME_BYTES          ((1u << 20) + 4096) /* one: the largest reply of a module, and its frame */
+#define LIMIT_OUTCOME_BYTES_PER_UID  (4u << 20)
+#define LIMIT_OUTCOMES_BYTES         (20u << 20) /* the memory that all lie in: table and 16 MiB of them; used as it fills */
 
 /* ---- objects and sources ---- */
 #define LIMIT_OBJECT_BYTES   (64u << 20)
@@ -49,6 +59,7 @@
 #define LIMIT_REPLIES_UNACKED 256         /* a host keeps each reply until it is acknowledged */
 #define LIMIT_REPLIES_UNACKED_BYTES (8u << 20) /* of their bodies: they count against the sandbox's memory */
 #define LIMIT_CALL_QUEUE      1024        /* default of max_queue */
+#define LIMIT_WAITS           1024        /* sandbox.wait requests of one sandbox: each is a timer and a request line */
 #define LIMIT_STATE_BYTES     (4ull << 30)
 #define LIMIT_HOST_MESSAGES_PER_TURN 64   /* one host may not hog a turn of control's loop */
 
@@ -64,6 +75,7 @@
 #define LIMIT_ALL_PARAMETERS 4096 /* of all functions of a module, for the same reason */
 #define LIMIT_SIGNATURE_BYTES 4096 /* text of one function's signature */
 #define LIMIT_ALIASES        8    /* SBX_WAS rows of one field */
+#define LIMIT_TIMER_MS       (10ll * 365 * 86400 * 1000) /* ten years: no sum with it overflows */
 #define LIMIT_ROW_BYTES      4096 /* stride of a row of a module's tables: room for what later versions append */
 
 /* ---- observation ---- */
@@ -71,6 +83,17 @@
 #define LIMIT_EVENT_BYTES     (8u << 10) /* one event; a larger one keeps its head and says truncated */
 #define LIMIT_EVENTS_BYTES    (4u << 20) /* all kept events: 1 KiB each on average, most need a fifth of it */
 #define LIMIT_EVENTS_PAGE_BYTES (1u << 20) /* of one event.read; the rest follows from `next` */
+#define LIMIT_EVENT_SEGMENT_BYTES (1u << 20)  /* one file of events; a new one begins behind it */
+#define LIMIT_EVENT_FILES_BYTES   (16u << 20) /* of all files of events: months of a quiet machine; the oldest go first */
+#define LIMIT_EVENT_FILES_AGE_MS  (30ll * 24 * 3600 * 1000)
+#define LIMIT_EVENT_BATCH_BYTES   (1u << 20)  /* of events that wait for the disk; what comes on top isn't written, and counted */
+#define LIMIT_EVENT_PENDING_BYTES (256u << 10) /* of the mapped file that keeps them when control is killed meanwhile */
+#define LIMIT_LOG_FILE_BYTES      (1u << 20)  /* one log file of a sandbox; the next one begins behind it */
+#define LIMIT_LOG_FILES           2           /* kept of each sandbox */
+#define LIMIT_LOG_BATCH_BYTES     (1u << 20)  /* of a sandbox's lines that wait for the disk */
+#define LIMIT_LOG_BATCH_ALL_BYTES (16u << 20) /* of all sandboxes' */
+#define LIMIT_STREAMS_PER_CONNECTION 16       /* event.read and log.read with follow */
+#define LIMIT_STREAM_QUEUE_BYTES  (256u << 10) /* unsent bytes of a connection, from which on its streams drop: a turn of a flood of short lines */
 #define LIMIT_LOG_LINE_BYTES  4096 /* longer lines are split and say so */
 #define LIMIT_LOG_READ_BYTES_PER_TURN (64u << 10)
 #define LIMIT_LAST_WORDS_BYTES 512
@@ -87,6 +110,7 @@
 #define DEFAULT_QUIESCE_TIMEOUT_MS   5000
 #define DEFAULT_REHEARSE_TIMEOUT_MS  10000
 #define DEFAULT_CALL_TIMEOUT_MS      30000
+#define DEFAULT_WAIT_TIMEOUT_MS      30000
 #define DEFAULT_COMPILE_TIMEOUT_MS   30000
 #define DEFAULT_COMPILE_MEMORY_BYTES (1ull << 30)
 #define DEFAULT_RESTART_INTENSITY    5

@@ -18,7 +18,7 @@ enum method_id {
 
 enum param_kind {
 	PARAM_ID,          /* name_is_id */
-	PARAM_TEXT,        /* a string of at most `max` bytes */
+	PARAM_TEXT,        /* a string of `min` to `max` bytes */
 	PARAM_INTEGER,     /* min..max; a JSON integer, or a decimal string */
 	PARAM_BOOL,
 	PARAM_CHOICE,      /* one of `choices`, separated by | */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sandbox_module.h - what a sandboxd module is compiled against. ABI 1.0.
+ * sandbox_module.h - what a sandboxd module is compiled against. ABI 1.1.
  *
  * C11 or newer, C++17 or newer; nothing to link with. A module exports one symbol, `sandbox_module` (SBX_MODULE makes
  * it); everything it needs comes through the table of functions in `struct sbx`. The smallest useful module:
@@ -26,8 +26,8 @@
  * - What declared state points to is memory from the host: sbx_set_str, sbx_set_bytes, SBX_ADD, sbx_alloc. It is freed with
  *   the instance, so `unmake` frees only what came from elsewhere. Never put the address of a string literal, of a global
  *   or of a function into declared state: it dangles once this object is unloaded. The host refuses to save it.
- * - A reload loads a new object: its globals start afresh. Only declared state is carried over.
- * - Don't let a C++ exception or a longjmp leave a callback. */
+ * - A reload loads a new object: its globals start afresh. Only declared state, what `save` wrote, and timers are carried over.
+ * - Don't let a C++ exception or a longjmp leave a callback. (SBX_METHOD does it for classes.) */
 #ifndef SANDBOX_MODULE_H
 #define SANDBOX_MODULE_H
 
@@ -43,11 +43,17 @@
  * An object states the minor that it *asks for*, not the one its header knew: rebuilding with a newer header doesn't shut
  * out older hosts. To use what minor 2 added, say so before the include: #define SBX_WANT_MINOR 2. A host that is too old
  * refuses the object and names both numbers.
- *   1.0  everything in this file */
+ *   1.0  everything in this file that isn't named here
+ *   1.1  maps (SBX_MAP, SBX_MAP_OF, SBX_FIND, SBX_PUT, SBX_NEXT, sbx_map_remove, sbx_map_count), own save and restore (SBX_SELF,
+ *        SBX_ON_SAVE, SBX_ON_RESTORE, sbx_saved), timers (SBX_TIMER, sbx_after, sbx_every, sbx_cancel_timer), C++ classes
+ *        (SBX_CLASS, SBX_METHOD, SBX_SAVES, SBX_RESTORES), SBX_DEFAULT_U, SBX_DEFAULT_B, sbx_extension */
 #ifndef SBX_WANT_MINOR
 #define SBX_WANT_MINOR 0
 #endif
-enum { SBX_MAGIC = 0x53425831, SBX_ABI_MAJOR = 1, SBX_ABI_MINOR = 0 };
+enum { SBX_MAGIC = 0x53425831, SBX_ABI_MAJOR = 1, SBX_ABI_MINOR = 1 };
+#if SBX_WANT_MINOR > 1
+#error "sandboxd: this sandbox_module.h is of ABI 1.1; SBX_WANT_MINOR asks for more"
+#endif
 
 #if defined __GNUC__ || defined __TINYC__
 #define SBX_EXPORT_        __attribute__((visibility("default")))
@@ -68,6 +74,7 @@ extern "C" {
 /* ==== values: arguments, configuration, old state; one way of reading for all of them ==== */
 
 struct sbx;                               /* the context of one callback */
+struct sbx_map;                           /* a map from texts to values, kept by the host */
 struct sbx_bytes { void *data; uint64_t size; }; /* a state member of any bytes; set with sbx_set_bytes */
 struct sbx_val { const void *p, *type; }; /* opaque; p == NULL: absent. { 0 } is the absent value */
 
@@ -76,13 +83,14 @@ enum sbx_type {
 };
 enum sbx_root {
 	SBX_ARGS,       /* in a function: its arguments, checked against the signature, defaults filled in */
-	SBX_OLD,        /* in migrate: the state as the old code saved it, also what was dropped */
+	SBX_OLD,        /* in restore and migrate: the declared state as the old code saved it, also what was dropped */
 	                /* 2: reserved */
-	SBX_CONFIG = 3  /* in init: the sandbox's configuration */
+	SBX_CONFIG = 3, /* in init: the sandbox's configuration */
+	SBX_SAVED = 4   /* in restore and migrate: what the old code's `save` wrote; absent if it has no `save` */
 };
 enum sbx_level { SBX_DEBUG, SBX_INFO, SBX_WARNING, SBX_ERROR };
 
-/* The one type of every callback: functions and hooks. Returns 0, or what sbx_fail returned. self: the state, zeroed and
+/* The one type of every callback: functions, timers and hooks. Returns 0, or what sbx_fail returned. self: the state, zeroed and
  * filled with its defaults before `make`; NULL in a module without state. */
 typedef int sbx_fn(struct sbx *x, void *self);
 
@@ -120,7 +128,15 @@ struct sbx_host {
 	int (*failed)(const struct sbx *);
 	void (*log)(struct sbx *, enum sbx_level, const char *, uint64_t n);
 	int64_t (*now_ms)(struct sbx *);
-	uint32_t (*version)(struct sbx *, int which); /* 0: of this code's state; 1: of the state that migrate is given */
+	uint32_t (*version)(struct sbx *, int which); /* 0: of this code's state; 1: of the state that restore and migrate are given */
+	/* 1.1 */
+	void *(*map_find)(struct sbx *, struct sbx_map *, const char *key, uint64_t n);
+	void *(*map_put)(struct sbx *, struct sbx_map *, const char *key, uint64_t n, uint64_t value_size);
+	int (*map_remove)(struct sbx *, struct sbx_map *, const char *key, uint64_t n);
+	uint64_t (*map_count)(struct sbx *, const struct sbx_map *);
+	void *(*map_next)(struct sbx *, struct sbx_map *, uint64_t *at, const char **key, uint64_t *n);
+	int (*timer)(struct sbx *, const char *name, int64_t after_ms, int64_t every_ms); /* after_ms < 0: cancel */
+	const void *(*extension)(struct sbx *, const char *name); /* NULL: this host has none of that name */
 };
 
 struct sbx {                                 /* the public head; what follows is the host's */
@@ -147,19 +163,20 @@ enum sbx_kind {
 	SBX_K_STRUCT = 15,
 	SBX_K_FIXED = 16,   /* T[n] */
 	SBX_K_ARRAY = 17,   /* T * and a counter, the host's memory */
-	                    /* 18: reserved */
+	SBX_K_MAP = 18,     /* struct sbx_map *, made by the host */
 	SBX_K_MODIFIER = 64, /* from here on: says more about the field before it */
 	SBX_M_DEFAULT_I = 64, SBX_M_DEFAULT_F = 65, SBX_M_DEFAULT_S = 66,
 	SBX_M_RANGE = 67, SBX_M_WAS = 68, SBX_M_PRESENT = 69, SBX_M_SKIP = 70,
+	SBX_M_DEFAULT_U = 71, SBX_M_DEFAULT_B = 72,
 	SBX_MAY_IGNORE = 128
 };
 
 struct sbx_field {
-	uint16_t kind, elem;                 /* elem: of FIXED and ARRAY */
+	uint16_t kind, elem;                 /* elem: of FIXED, ARRAY and MAP */
 	uint32_t offset, size, elem_size;
 	uint32_t count_offset, count_kind;   /* an ARRAY's counter */
 	const char *name;
-	sbx_schema_fn *type;                 /* of STRUCT, and of FIXED and ARRAY of structs */
+	sbx_schema_fn *type;                 /* of STRUCT, and of FIXED, ARRAY and MAP of structs */
 	int64_t lo, hi;
 	double f;
 	const char *s;
@@ -174,11 +191,13 @@ struct sbx_schema {
 enum sbx_tag {
 	SBX_T_END = 0,
 	SBX_T_STATE = 1,
-	                    /* 2: reserved */
+	SBX_T_SELF = 2,
 	SBX_T_FN = 3,
-	                    /* 4 to 6: reserved */
+	SBX_T_TIMER = 4,
+	                    /* 5, 6: reserved */
 	SBX_T_INIT = 7,
-	                    /* 8, 9: reserved */
+	SBX_T_SAVE = 8,
+	SBX_T_RESTORE = 9,
 	SBX_T_MIGRATE = 10,
 	SBX_T_CHECK = 11,
 	                    /* 12: reserved */
@@ -215,10 +234,10 @@ extern SBX_EXPORT_ const struct sbx_module sandbox_module;
 
 #define SBX_SAYS_MEMBER_                                                                                              \
 	"sandboxd: this member cannot be declared state (use an integer, float, bool, char[n], char *, struct sbx_bytes, " \
-	"or SBX_STRUCT, SBX_FIXED, SBX_ARRAY)"
+	"or SBX_STRUCT, SBX_FIXED, SBX_ARRAY, SBX_MAP)"
 #define SBX_SAYS_COUNTER_ "sandboxd: the counter of an array must be an integer"
 #define SBX_SAYS_TYPE_    "sandboxd: the member is not of the declared type"
-#define SBX_SAYS_PLAIN_   "sandboxd: declared state must be a plain struct (standard layout, trivially copyable)"
+#define SBX_SAYS_PLAIN_   "sandboxd: declared state must be a plain struct (standard layout, trivially copyable); for others see SBX_CLASS"
 
 #ifdef __cplusplus
 #include <type_traits>
@@ -252,6 +271,7 @@ template <class A, class B> constexpr uint32_t same()
 }
 #define SBX_ELEM_TYPE_(f)   std::remove_reference_t<decltype((static_cast<sbx_self_ *>(nullptr)->f)[0])>
 #define SBX_KIND_(f)        sbx_detail::kind<decltype(sbx_self_::f)>::value
+#define SBX_KIND_OF_(T)     sbx_detail::kind<T>::value
 #define SBX_ELEM_KIND_(f)   sbx_detail::kind<SBX_ELEM_TYPE_(f)>::value
 #define SBX_COUNT_(f)       sbx_detail::counter<decltype(sbx_self_::f)>()
 #define SBX_COUNTER_(n)     sbx_detail::counter<std::remove_reference_t<decltype((n))>>()
@@ -278,6 +298,7 @@ template <class A, class B> constexpr uint32_t same()
 #define SBX_COUNTER_MUST_(p)                                                                                          \
 	SBX_MUST_(SBX_KIND_AT_(p, 1) >= SBX_K_I8 && SBX_KIND_AT_(p, 1) <= SBX_K_U64, SBX_KIND_AT_(p, 1), SBX_SAYS_COUNTER_)
 #define SBX_KIND_(f)            SBX_KIND_MUST_(SBX_AT_(f), SBX_SIZE_(f))
+#define SBX_KIND_OF_(T)         SBX_KIND_MUST_((T *)0, sizeof(T))
 #define SBX_ELEM_KIND_(f)       SBX_KIND_MUST_(SBX_AT_(f[0]), SBX_SIZE_(f[0]))
 #define SBX_COUNT_(f)           SBX_COUNTER_MUST_(SBX_AT_(f))
 #define SBX_COUNTER_(n)         SBX_COUNTER_MUST_(&(n))
@@ -329,13 +350,29 @@ template <class A, class B> constexpr uint32_t same()
 #define SBX_ARRAY_OF(f, n, tag)                                                                                       \
 	SBX_ROW_(SBX_K_ARRAY, SBX_K_STRUCT, SBX_OFFSET_(f), SBX_SIZE_(f), SBX_ELEM_IS_(f, tag##_sbx_type),            \
 		SBX_OFFSET_(n), SBX_COUNT_(n), #f, tag##_schema, 0, 0, 0, NULL)
+#if SBX_WANT_MINOR >= 1
+/* struct sbx_map *f, from texts to T, which is anything that SBX_FIELD takes; or to structs. The host makes it before `make`; it
+ * keeps the order in which keys came. A map may be in the state, in structs that it contains by value, and in the values of
+ * other maps; not in the items of an SBX_ARRAY_OF. */
+#define SBX_MAP(f, T)                                                                                                 \
+	SBX_ROW_(SBX_K_MAP, SBX_KIND_OF_(T), SBX_OFFSET_(f), SBX_IS_(f, struct sbx_map *), sizeof(T), 0, 0, #f, NULL, \
+		0, 0, 0, NULL)
+#define SBX_MAP_OF(f, tag)                                                                                            \
+	SBX_ROW_(SBX_K_MAP, SBX_K_STRUCT, SBX_OFFSET_(f), SBX_IS_(f, struct sbx_map *), sizeof(tag##_sbx_type), 0, 0, \
+		#f, tag##_schema, 0, 0, 0, NULL)
+#endif
 /* Deliberately not state: a cache, a handle. Starts as zero after each reload; `make` may fill it. */
 #define SBX_SKIP(f)           SBX_ROW_(SBX_M_SKIP, 0, SBX_OFFSET_(f), SBX_SIZE_(f), 0, 0, 0, #f, NULL, 0, 0, 0, NULL)
 
-/* These say more about the field before them. */
+/* These say more about the field before them. Arrays and maps start empty, items of T f[n] as their type's default: what else
+ * they should hold at first is `init`'s to put there. */
 #define SBX_DEFAULT(v)        SBX_MODIFIER_(SBX_M_DEFAULT_I, v, 0, 0, NULL)   /* of an integer, bool or float */
 #define SBX_DEFAULT_F(v)      SBX_MODIFIER_(SBX_M_DEFAULT_F, 0, 0, v, NULL)   /* of a float or double */
 #define SBX_DEFAULT_S(v)      SBX_MODIFIER_(SBX_M_DEFAULT_S, 0, 0, 0, v)      /* of char[n] or char * (copied) */
+#if SBX_WANT_MINOR >= 1
+#define SBX_DEFAULT_U(v)      SBX_MODIFIER_(SBX_M_DEFAULT_U, SBX_CAST_(int64_t, SBX_CAST_(uint64_t, v)), 0, 0, NULL) /* of a uint64_t beyond INT64_MAX */
+#define SBX_DEFAULT_B(v)      SBX_MODIFIER_(SBX_M_DEFAULT_B, sizeof(v) - 1, 0, 0, v) /* of struct sbx_bytes: a literal, "\x01\x00" */
+#endif
 #define SBX_RANGE(lo, hi)     SBX_MODIFIER_(SBX_M_RANGE, lo, hi, 0, NULL)     /* of one number: checked at each restore */
 #define SBX_WAS(old)          SBX_MODIFIER_(SBX_M_WAS, 0, 0, 0, old)          /* its name before; works for the way back too */
 /* Makes the field before it optional: `f` is a bool member that says whether it is there. */
@@ -351,12 +388,24 @@ template <class A, class B> constexpr uint32_t same()
  * and types before the function runs. */
 #define SBX_FN(f, signature)  SBX_ITEM_(SBX_T_FN, 0, #f, signature, f, NULL)
 #define SBX_FN_AS(name, f, signature) SBX_ITEM_(SBX_T_FN, 0, name, signature, f, NULL)
+#if SBX_WANT_MINOR >= 1
+/* In place of SBX_USES: a state that no table describes. self is sizeof(T) zeroed bytes (aligned to 16); what of it lasts is what
+ * `save` writes and `restore` reads. */
+#define SBX_SELF(T)           SBX_ITEM_(SBX_T_SELF, sizeof(T), #T, NULL, NULL, NULL)
+/* A function that sbx_after and sbx_every call by its name. */
+#define SBX_TIMER(f)          SBX_ITEM_(SBX_T_TIMER, 0, #f, NULL, f, NULL)
+/* Own save and restore, both or none; alone with SBX_SELF, or beside SBX_USES for what the table can't say (the members of
+ * SBX_SKIP). `save` writes with sbx_put_...; it may run several times and changes nothing. `restore` reads with sbx_saved(x, key);
+ * it runs at every start that isn't the first, after `make` and the declared fields, before `migrate`. */
+#define SBX_ON_SAVE(f)        SBX_ITEM_(SBX_T_SAVE, 0, NULL, NULL, f, NULL)
+#define SBX_ON_RESTORE(f)     SBX_ITEM_(SBX_T_RESTORE, 0, NULL, NULL, f, NULL)
+#endif
 /* Hooks; each at most once. A failing make, init, migrate or check refuses the start or the reload. */
 #define SBX_ON_MAKE(f)        SBX_ITEM_(SBX_T_MAKE, 0, NULL, NULL, f, NULL)    /* always, before init or the restored fields */
 #define SBX_ON_INIT(f)        SBX_ITEM_(SBX_T_INIT, 0, NULL, NULL, f, NULL)    /* first start only; reads sbx_config */
 #define SBX_ON_MIGRATE(f)     SBX_ITEM_(SBX_T_MIGRATE, 0, NULL, NULL, f, NULL) /* after the fields, if the old state version is another */
 #define SBX_ON_CHECK(f)       SBX_ITEM_(SBX_T_CHECK, 0, NULL, NULL, f, NULL)   /* is this state sane? changes nothing */
-#define SBX_ON_STOP(f)        SBX_ITEM_(SBX_T_STOP, 0, NULL, NULL, f, NULL)    /* an orderly end is near; state is saved after it */
+#define SBX_ON_STOP(f)        SBX_ITEM_(SBX_T_STOP, 0, NULL, NULL, f, NULL)    /* an orderly end: state was saved before it */
 #define SBX_ON_UNMAKE(f)      SBX_ITEM_(SBX_T_UNMAKE, 0, NULL, NULL, f, NULL)  /* last: this instance goes */
 
 /* name: a C identifier. version: of the state, 1 or more; raise it when fields change. */
@@ -411,6 +460,22 @@ static inline void sbx_set_bytes(struct sbx *x, struct sbx_bytes *slot, const vo
 	((items) = SBX_CAST_(T *, (x)->host->grow((x), (items), SBX_CAST_(uint64_t, n), SBX_U32_(sizeof(*(items))),   \
 		 SBX_COUNTER_(n))), &(items)[(n)++])
 
+/* ==== maps ====
+ * Keys are texts, any bytes but NUL. Addresses of values and keys are void after the next SBX_PUT into the same map. */
+#if SBX_WANT_MINOR >= 1
+
+/* The value's address, or NULL. */
+#define SBX_FIND(x, map, T, key) SBX_CAST_(T *, (x)->host->map_find((x), (map), (key), strlen(key)))
+/* The value's address; a key that isn't there yet gets a new value: zeroed, a struct with its defaults. */
+#define SBX_PUT(x, map, T, key)  SBX_CAST_(T *, (x)->host->map_put((x), (map), (key), strlen(key), sizeof(T)))
+/* Each pair, oldest key first: for (uint64_t at = 0; (v = SBX_NEXT(x, map, T, &at, &key)) != NULL;) ... Removing is fine on the way. */
+#define SBX_NEXT(x, map, T, at, key) SBX_CAST_(T *, (x)->host->map_next((x), (map), (at), (key), NULL))
+/* Was it there? What the value points to is freed with it. */
+static inline bool sbx_map_remove(struct sbx *x, struct sbx_map *map, const char *key) { return x->host->map_remove(x, map, key, strlen(key)) != 0; }
+static inline uint64_t sbx_map_count(struct sbx *x, const struct sbx_map *map) { return x->host->map_count(x, map); }
+
+#endif
+
 /* ==== reading ====
  * A value of another type, or none, makes the callback fail (`bad_value`) even if it returns 0, and yields 0 or "": so
  * nothing needs a check of its own. Look before with sbx_has and sbx_type_of where absence is fine. */
@@ -418,6 +483,9 @@ static inline void sbx_set_bytes(struct sbx *x, struct sbx_bytes *slot, const vo
 static inline struct sbx_val sbx_arg(struct sbx *x, const char *key) { return x->host->get(x->host->root(x, SBX_ARGS), key); }
 static inline struct sbx_val sbx_old(struct sbx *x, const char *key) { return x->host->get(x->host->root(x, SBX_OLD), key); }
 static inline struct sbx_val sbx_config(struct sbx *x, const char *key) { return x->host->get(x->host->root(x, SBX_CONFIG), key); }
+#if SBX_WANT_MINOR >= 1
+static inline struct sbx_val sbx_saved(struct sbx *x, const char *key) { return x->host->get(x->host->root(x, SBX_SAVED), key); }
+#endif
 static inline struct sbx_val sbx_root(struct sbx *x, enum sbx_root which) { return x->host->root(x, which); }
 static inline struct sbx_val sbx_get(struct sbx *x, struct sbx_val dict, const char *key) { return x->host->get(dict, key); }
 static inline bool sbx_has(struct sbx_val v) { return v.p != NULL; }
@@ -441,8 +509,8 @@ static inline bool sbx_arg_bool(struct sbx *x, const char *key) { return x->host
 static inline const char *sbx_arg_str(struct sbx *x, const char *key) { return x->host->as_text(x, sbx_arg(x, key), key, NULL); }
 static inline const void *sbx_arg_bytes(struct sbx *x, const char *key, uint64_t *n) { return x->host->as_blob(x, sbx_arg(x, key), key, n); }
 
-/* ==== replying ====
- * A reply is a dict: each put adds a member. Inside a list the key is NULL. All return 0, or -1 after which the call fails. */
+/* ==== replying, and saving ====
+ * A reply is a dict, and so is what `save` writes: each put adds a member. Inside a list the key is NULL. All return 0, or -1 after which the call fails. */
 
 static inline int sbx_put_i64(struct sbx *x, const char *key, int64_t v) { return x->host->put_i64(x, key, v); }
 static inline int sbx_put_u64(struct sbx *x, const char *key, uint64_t v) { return x->host->put_u64(x, key, v); }
@@ -490,7 +558,63 @@ SBX_PRINTF_(3, 4) static inline void sbx_log(struct sbx *x, enum sbx_level level
 static inline int64_t sbx_now_ms(struct sbx *x) { return x->host->now_ms(x); }
 /* In a long loop: if (sbx_stop_asked(x)) return sbx_fail(x, "cancelled", "..."); It also says that the code is alive. */
 static inline bool sbx_stop_asked(struct sbx *x) { *x->beat = *x->beat + 1; return *x->attention != 0; }
-/* In migrate: the version of the state that came. */
+/* In restore and migrate: the version of the state that came. */
 static inline uint32_t sbx_old_version(struct sbx *x) { return x->host->version(x, 1); }
+
+#if SBX_WANT_MINOR >= 1
+/* Timers, by the name of an SBX_TIMER; one of each name. They run between calls, never during one. What is left of their time
+ * crosses a reload, a restart and a stop; while no code runs it stands still. One that is late runs once. A failing timer is a line in the
+ * log. Code that has no function for an armed timer can't take over. 0, or -1 after which the callback fails. */
+static inline int sbx_after(struct sbx *x, const char *timer, int64_t ms) { return x->host->timer(x, timer, ms < 0 ? 0 : ms, 0); }
+static inline int sbx_every(struct sbx *x, const char *timer, int64_t ms) { return x->host->timer(x, timer, ms < 1 ? 1 : ms, ms < 1 ? 1 : ms); }
+static inline int sbx_cancel_timer(struct sbx *x, const char *timer) { return x->host->timer(x, timer, -1, 0); }
+/* What later hosts offer by name; NULL: not this one. */
+static inline const void *sbx_extension(struct sbx *x, const char *name) { return x->host->extension(x, name); }
+#endif
+
+#if defined __cplusplus && SBX_WANT_MINOR >= 1
+/* ==== C++ classes ====
+ * SBX_MODULE(table, 1, SBX_CLASS(Table), SBX_SAVES(Table, save), SBX_RESTORES(Table, restore), SBX_METHOD(Table, get, "key: str"));
+ * self is a Table, made by its default constructor and destroyed at the end; a method is `int get(struct sbx *x)`. An exception that
+ * leaves one becomes the call's error, with the code `exception`. */
+#include <exception>
+#include <new>
+namespace sbx_detail {
+template <class F> int guard(struct sbx *x, F f)
+{
+#ifdef __cpp_exceptions
+	try {
+		return f();
+	} catch (const std::exception &e) {
+		return sbx_fail(x, "exception", "%s", e.what());
+	} catch (...) {
+		return sbx_fail(x, "exception", "something that isn't a std::exception");
+	}
+#else
+	(void)x;
+	return f();
+#endif
+}
+template <class T> int make(struct sbx *x, void *self)
+{
+	static_assert(alignof(T) <= 16, "sandboxd: self is aligned to 16 bytes");
+	return guard(x, [&] { new (self) T(); return 0; });
+}
+template <class T> int destroy(struct sbx *, void *self)
+{
+	static_cast<T *>(self)->~T();
+	return 0;
+}
+template <class T, auto M> int method(struct sbx *x, void *self) /* M may be inherited */
+{
+	return guard(x, [&] { return (static_cast<T *>(self)->*M)(x); });
+}
+}
+#define SBX_CLASS(T)                SBX_SELF(T), SBX_ON_MAKE(sbx_detail::make<T>), SBX_ON_UNMAKE(sbx_detail::destroy<T>)
+#define SBX_METHOD(T, m, signature) SBX_ITEM_(SBX_T_FN, 0, #m, signature, (sbx_detail::method<T, &T::m>), NULL)
+#define SBX_TIMES(T, m)             SBX_ITEM_(SBX_T_TIMER, 0, #m, NULL, (sbx_detail::method<T, &T::m>), NULL)
+#define SBX_SAVES(T, m)             SBX_ON_SAVE((sbx_detail::method<T, &T::m>))
+#define SBX_RESTORES(T, m)          SBX_ON_RESTORE((sbx_detail::method<T, &T::m>))
+#endif
 
 #endif

@@ -23,6 +23,8 @@
 /* ---- descriptors that control is started with; all others are closed ---- */
 #define CONTROL_FD_SPAWNER 3 /* SEQPACKET to the spawner */
 #define CONTROL_FD_LISTEN  4 /* the listening socket, non-blocking; the spawner holds it too */
+#define CONTROL_FD_OUTCOMES 5 /* memfd of LIMIT_OUTCOMES_BYTES, sealed against SHRINK and GROW: each control gets the same one. What
+                               * keyed requests came to; the spawner never looks into it */
 
 /* ---- descriptors that a host is started with; all others are closed. 0 is /dev/null ---- */
 #define HOST_FD_STDOUT  1
@@ -37,6 +39,7 @@ struct control_begin {
 	uint8_t is_root;            /* uids are changed; else all processes run as one user */
 	uint8_t everyone_operates;
 	uint16_t n_administrators, n_operators;
+	uint16_t n_administrator_groups, n_operator_groups;
 	uint16_t reserved;
 	uint32_t daemon_uid;        /* the spawner's: always an administrator */
 	uint32_t max_sandboxes, max_jobs;
@@ -47,6 +50,8 @@ struct control_begin {
 	int32_t spawner_pid;
 	uint32_t administrators[CONFIG_MAX_USERS];
 	uint32_t operators[CONFIG_MAX_USERS];
+	uint32_t administrator_groups[CONFIG_MAX_USERS];
+	uint32_t operator_groups[CONFIG_MAX_USERS];
 	char socket_path[LIMIT_PATH_BYTES + 1];
 	char state_dir[LIMIT_PATH_BYTES + 1];      /* exists, belongs to control's user, mode 0700 */
 	char objects_dir[LIMIT_PATH_BYTES + 1];    /* exists, executable; holds one folder per held sandbox */

@@ -5,8 +5,10 @@
 #ifndef SANDBOXD_UTF8_H
 #define SANDBOXD_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Bytes (1 to 4) of the well-formed sequence at the front of p[0..n); 0: there is none. */
 static inline size_t utf8_sequence(const char *p, size_t n)
@@ -41,6 +43,45 @@ static inline size_t utf8_sequence(const char *p, size_t n)
 		if ((u[i] & 0xc0) != 0x80)
 			return 0;
 	return length;
+}
+
+/* Is all of it well-formed? Runs of ASCII, which most texts are, go eight bytes at a time. */
+static inline bool utf8_is_good(const char *p, size_t n)
+{
+	size_t at = 0, step;
+	uint64_t eight;
+
+	while (at < n) {
+		for (; n - at >= sizeof eight; at += sizeof eight) {
+			memcpy(&eight, p + at, sizeof eight);
+			if ((eight & 0x8080808080808080u) != 0)
+				break;
+		}
+		if (at == n)
+			break;
+		step = utf8_sequence(p + at, n - at);
+		if (step == 0)
+			return false;
+		at += step;
+	}
+	return true;
+}
+
+/* ASCII without a NUL: what nearly all keys and texts are. false says nothing. */
+static inline bool utf8_is_plain(const void *text, size_t n)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	uint64_t eight;
+
+	for (; n >= sizeof eight; p += sizeof eight, n -= sizeof eight) {
+		memcpy(&eight, p, sizeof eight);
+		if (((eight | (eight - 0x0101010101010101u)) & 0x8080808080808080u) != 0)
+			return false;
+	}
+	for (; n > 0; p++, n--)
+		if (*p == 0 || *p >= 0x80)
+			return false;
+	return true;
 }
 
 /* Writes a code point that isn't a surrogate; returns its bytes. */

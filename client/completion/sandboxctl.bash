@@ -24,10 +24,10 @@ _sandboxctl_operand()
 		compopt -o filenames 2>/dev/null
 		mapfile -t COMPREPLY < <(compgen -f -X '!*.so' -- "$cur"; compgen -f -X '!*.c' -- "$cur"; compgen -d -- "$cur")
 		;;
-	call:1)
+	call:1 | cast:1)
 		COMPREPLY=($(compgen -W "$(_sandboxctl_daemon info --functions -- "$3")" -- "$cur"))
 		;;
-	destroy:0 | start:0 | stop:0 | restart:0 | info:0 | call:0 | reload:0 | rollback:0 | versions:0 | logs:0)
+	destroy:0 | start:0 | stop:0 | restart:0 | info:0 | call:0 | cast:0 | wait:0 | reload:0 | rollback:0 | versions:0 | logs:0)
 		COMPREPLY=($(compgen -W "$(_sandboxctl_daemon list --quiet)" -- "$cur"))
 		;;
 	esac

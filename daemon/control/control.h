@@ -15,6 +15,9 @@ struct listener;     /* daemon/front/listener.h: socket, connections */
 struct spawner_link; /* daemon/control/spawner_link.h */
 struct registry;     /* daemon/sandbox/registry.h: id -> sandbox */
 struct events;       /* daemon/observe/events.h */
+struct log_store;    /* daemon/observe/log_writer.h */
+struct event_followers; /* handlers_events.c */
+struct rpc_keys;     /* daemon/front/rpc_key.h */
 
 struct control {
 	uv_loop_t *loop;
@@ -24,6 +27,9 @@ struct control {
 	struct spawner_link *spawner;
 	struct registry *registry;
 	struct events *events;
+	struct event_followers *followers; /* NULL: nobody has followed yet */
+	struct log_store *logs;     /* NULL: logs are in memory only (tests) */
+	struct rpc_keys *keys;      /* NULL: no outcomes are kept (tests) */
 	int64_t started_ms;         /* monotonic */
 	bool shutting_down;         /* requests but daemon.ping are answered shutting_down */
 	bool finishing;             /* all sandboxes are stopped; connections are being closed */

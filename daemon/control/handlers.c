@@ -7,13 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/front/discover.h"
 #include "daemon/front/listener.h"
 #include "daemon/sandbox/registry.h"
-#include "daemon/front/rights.h"
 #include "daemon/sandbox/sandbox.h"
 #include "daemon/control/shutdown.h"
+#include "daemon/front/rpc_stream.h"
 #include "daemon/front/uploads.h"
-#include "daemon/observe/events.h"
 #include "proto/clock.h"
 
 #ifndef SANDBOXD_VERSION
@@ -34,11 +34,16 @@ rpc_handler *const rpc_handlers[METHOD__N] = {
 	[METHOD_SANDBOX_LIST] = sandbox_list,
 	[METHOD_SANDBOX_INFO] = sandbox_info,
 	[METHOD_SANDBOX_CALL] = sandbox_call_request,
+	[METHOD_SANDBOX_CAST] = sandbox_cast_request,
+	[METHOD_SANDBOX_WAIT] = sandbox_wait_request,
 	[METHOD_SANDBOX_RELOAD] = sandbox_reload_request,
 	[METHOD_SANDBOX_ROLLBACK] = sandbox_rollback_request,
+	[METHOD_REQUEST_OUTCOME] = request_outcome,
+	[METHOD_RPC_DISCOVER] = rpc_discover,
 	[METHOD_VERSION_LIST] = version_list,
 	[METHOD_LOG_READ] = log_read,
 	[METHOD_EVENT_READ] = event_read,
+	[METHOD_STREAM_END] = rpc_stream_end,
 };
 
 struct sandbox *handler_sandbox(struct control *c, const struct rpc_request *r, struct err *e)
@@ -73,7 +78,7 @@ const struct rpc_done *daemon_info(struct control *c, struct rpc_request *r)
 	cJSON_AddBoolToObject(result, "rootless", !c->begin.is_root);
 	cJSON_AddNumberToObject(result, "sandboxes", (double)registry_count(c->registry));
 	cJSON_AddNumberToObject(result, "uid", rpc_uid(r));
-	cJSON_AddStringToObject(result, "right", rights_text(rights_of(&c->begin, rpc_uid(r))));
+	cJSON_AddStringToObject(result, "right", rpc_right(r));
 	return rpc_result(r, result);
 }
 
@@ -155,34 +160,5 @@ const struct rpc_done *version_list(struct control *c, struct rpc_request *r)
 	json_out_u64(&o, "current", sb->versions.current);
 	versions_json(&sb->versions, &o, "versions");
 	json_out_object_end(&o);
-	return answer_buf(r, &b);
-}
-
-const struct rpc_done *log_read(struct control *c, struct rpc_request *r)
-{
-	struct err e = ERR_INIT;
-	struct sandbox *sb = handler_sandbox(c, r, &e);
-	struct buf b = BUF_INIT;
-	struct json_out o = json_out_to(&b);
-
-	if (!sb)
-		return rpc_error(r, &e, NULL);
-	json_out_object(&o, NULL);
-	sandbox_log_json(sb->log, (unsigned)rpc_integer(r, "lines", 100), &o);
-	json_out_object_end(&o);
-	return answer_buf(r, &b);
-}
-
-const struct rpc_done *event_read(struct control *c, struct rpc_request *r)
-{
-	struct events_query q = { .since_seq = rpc_text(r, "since_seq"), .sandbox = rpc_text(r, "sandbox"),
-		.is_admin = rpc_is_admin(r), .uid = rpc_uid(r), .limit = (unsigned)rpc_integer(r, "limit", 100) };
-	struct err e = ERR_INIT;
-	struct buf b = BUF_INIT;
-
-	if (events_read(c->events, &q, &b, &e) < 0) {
-		buf_fini(&b);
-		return rpc_error(r, &e, NULL);
-	}
 	return answer_buf(r, &b);
 }

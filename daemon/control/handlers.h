@@ -5,13 +5,16 @@
 #define SANDBOXD_HANDLERS_H
 
 #include "daemon/front/rpc.h"
+#include "daemon/front/rpc_key.h"
 
 struct sandbox;
 
 rpc_handler daemon_ping, daemon_info, daemon_shutdown;
 rpc_handler sandbox_create, sandbox_destroy, sandbox_start_request, sandbox_stop_request, sandbox_restart_request;
-rpc_handler sandbox_list, sandbox_info, sandbox_call_request, sandbox_reload_request, sandbox_rollback_request;
+rpc_handler sandbox_list, sandbox_info, sandbox_call_request, sandbox_cast_request, sandbox_wait_request, sandbox_reload_request, sandbox_rollback_request;
 rpc_handler version_list, log_read, event_read;
+
+extern const struct rpc_key_owner outcome_owner; /* handlers_outcome.c */
 
 /* The sandbox that the request names, if its caller may see it; else NULL, and err is not_found. */
 struct sandbox *handler_sandbox(struct control *c, const struct rpc_request *r, struct err *e);

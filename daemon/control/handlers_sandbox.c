@@ -2,12 +2,14 @@
  *
  * The handlers that change sandboxes: each finds it, asks its life (or its reload), and leaves the answer to what follows. */
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/control/handlers.h"
 #include "daemon/sandbox/registry.h"
 #include "daemon/sandbox/sandbox.h"
+#include "daemon/sandbox/waits.h"
 #include "daemon/control/spawner_link.h"
 #include "daemon/observe/events.h"
 #include "proto/clock.h"
@@ -43,7 +45,7 @@ static void create_held(void *ctx, const struct spawner_message *m, int *fds, si
 	(void)n_fds;
 	if (m->op != SPAWNER_OK) {
 		text_clean(text, sizeof text, m->text, strnlen(m->text, sizeof m->text));
-		err_set(&e, ERR_UNAVAILABLE, "the spawner can't hold another sandbox: %s", text);
+		err_set(&e, m->status == EMFILE ? ERR_LIMIT_EXCEEDED : ERR_UNAVAILABLE, "the spawner can't hold another sandbox: %s", text);
 		if (!sb->forgetting)
 			create_failed(sb, &e, NULL);
 	} else if (!sb->forgetting && !sandbox_request(sb, LIFE_CREATE_START, false, sb->request)) {
@@ -110,6 +112,10 @@ const struct rpc_done *sandbox_create(struct control *c, struct rpc_request *r)
 			registry_count(c->registry));
 		return rpc_error(r, &e, NULL);
 	}
+	if (!fd_room_beside(LIMIT_RESERVED_FDS / 2)) {
+		err_set(&e, ERR_LIMIT_EXCEEDED, "the daemon has no descriptors left for another sandbox: raise its limit (LimitNOFILE=)");
+		return rpc_error(r, &e, NULL);
+	}
 	if (spec_from_request(&spec, c, r, &e) < 0)
 		return rpc_error(r, &e, NULL);
 	k = calloc(1, sizeof *k);
@@ -122,6 +128,7 @@ const struct rpc_done *sandbox_create(struct control *c, struct rpc_request *r)
 		return rpc_error(r, &e, NULL);
 	}
 	registry_add(c->registry, sb);
+	sandbox_log_keep(sb, true);
 	events_add(c->events, "sandbox.created", sb->spec.id, sb->spec.owner, NULL, NULL);
 	sb->request = r;
 	sb->create_code = k;
@@ -147,6 +154,7 @@ static const struct rpc_done *life_request(struct control *c, struct rpc_request
 	taken = rpc_pending(r); /* before: what is as asked already is answered at once */
 	if (sandbox_request(sb, type, keep, r))
 		return taken;
+	rpc_key_not_begun(r);
 	err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, life_state_text(sb->life.state));
 	return rpc_error(r, &e, NULL);
 }
@@ -188,6 +196,19 @@ const struct rpc_done *sandbox_call_request(struct control *c, struct rpc_reques
 	if (!sb || sandbox_call(sb, r, &e) < 0)
 		return rpc_error(r, &e, NULL);
 	return rpc_pending(r);
+}
+
+const struct rpc_done *sandbox_cast_request(struct control *c, struct rpc_request *r)
+{
+	return sandbox_call_request(c, r); /* calls.c knows it by its method */
+}
+
+const struct rpc_done *sandbox_wait_request(struct control *c, struct rpc_request *r)
+{
+	struct err e = ERR_INIT;
+	struct sandbox *sb = handler_sandbox(c, r, &e);
+
+	return wait_begin(sb, r, &e);
 }
 
 const struct rpc_done *sandbox_reload_request(struct control *c, struct rpc_request *r)

@@ -10,11 +10,13 @@
 
 #include "daemon/control/control.h"
 #include "daemon/front/listener.h"
+#include "daemon/control/handlers.h"
 #include "daemon/sandbox/registry.h"
 #include "daemon/sandbox/sandbox.h"
 #include "daemon/control/shutdown.h"
 #include "daemon/control/spawner_link.h"
 #include "daemon/observe/events.h"
+#include "daemon/observe/log_writer.h"
 #include "daemon/store/storage.h"
 #include "proto/clock.h"
 #include "proto/fd.h"
@@ -82,29 +84,41 @@ static void serve(struct control *c)
 	struct spawner_message m;
 	struct err e = ERR_INIT;
 
+	rpc_keys_settle(c->keys);
 	if (listener_start(c, CONTROL_FD_LISTEN, &c->listener, &e) < 0) {
 		log_error("%s", e.text);
 		_exit(1);
 	}
 	spawner_message_init(&m, SPAWNER_READY, NULL);
 	spawner_send(c->spawner, &m, NULL, 0);
+	sandbox_logs_begin(c);
 	events_add(c->events, "daemon.started", NULL, 0, NULL, NULL);
 	log_info("serving on %s", c->begin.socket_path);
 }
 
 static int control_start(struct control *c, struct err *e)
 {
+	static struct log_store logs;
+	struct err why = ERR_INIT;
+
 	c->started_ms = clock_monotonic_ms();
 	if (spawner_receive_begin(CONTROL_FD_SPAWNER, &c->begin, e) < 0)
 		return -1;
 	if (fd_set_nonblocking(CONTROL_FD_SPAWNER, true) < 0)
 		return err_sys(e, ERR_INTERNAL, "cannot use the spawner's socket");
+	if (rpc_keys_open(c, CONTROL_FD_OUTCOMES, &outcome_owner, &c->keys, e) < 0)
+		return -1;
 	c->registry = registry_new();
 	c->events = events_new(c->begin.incarnation);
 	if (!c->registry || !c->events)
 		return err_set(e, ERR_INTERNAL, "no memory");
-	if (storage_start(c->loop, c->begin.state_dir, &c->storage, e) < 0 ||
-		spawner_link_new(c->loop, CONTROL_FD_SPAWNER, notice, c, &c->spawner, e) < 0)
+	if (storage_start(c->loop, c->begin.state_dir, &c->storage, e) < 0)
+		return -1;
+	if (events_open(c->events, storage_dir_fd(c->storage), c->storage, &why) < 0)
+		log_error("events are kept in memory only: %s", why.text);
+	logs.storage = c->storage;
+	c->logs = &logs;
+	if (spawner_link_new(c->loop, CONTROL_FD_SPAWNER, notice, c, &c->spawner, e) < 0)
 		return -1;
 	return take_over(c, serve, e);
 }

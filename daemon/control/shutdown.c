@@ -24,6 +24,9 @@ static void listener_closed(void *ctx)
 	struct control *c = ctx;
 
 	c->listener = NULL;
+	for (struct sandbox *sb = registry_first(c->registry); sb; sb = registry_next(sb))
+		sandbox_log_close(sb);
+	events_close(c->events);
 	storage_stop(c->storage, shutdown_finish, c);
 	c->storage = NULL;
 }

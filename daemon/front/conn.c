@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "daemon/front/rpc_peer.h"
+#include "daemon/front/rpc_stream.h"
 #include "proto/frame.h"
 #include "proto/limits.h"
 #include "proto/log.h"
@@ -40,7 +41,7 @@ struct conn {
 	int n_handles;
 	uint64_t turn;     /* the turn that n_lines counts */
 	unsigned n_lines;
-	uint64_t last_read_ms;
+	uint64_t since_ms, since_bytes, bytes; /* half a line has been waited for since then; what had been read then, and is now */
 	struct frame frame;
 	struct buf writing; /* what uv_write has */
 	uv_pipe_t pipe;
@@ -121,6 +122,7 @@ static void on_written(uv_write_t *write, int status)
 	struct conn *c = conn_of(write->data);
 
 	c->is_writing = false;
+	c->peer.unsent = 0;
 	if (c->writing.room > KEEP_BYTES)
 		buf_fini(&c->writing);
 	buf_clear(&c->writing);
@@ -146,6 +148,7 @@ static int write_rest(struct conn *c, size_t sent)
 	if (uv_write(&c->write, (uv_stream_t *)&c->pipe, &rest, 1, on_written) < 0)
 		return -1;
 	c->is_writing = true;
+	c->peer.unsent = rest.len;
 	return 0;
 }
 
@@ -233,8 +236,14 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *bytes)
 		return;
 	}
 	frame_fed(&c->frame, (size_t)n);
-	c->last_read_ms = uv_now(stream->loop);
+	c->bytes += (uint64_t)n;
 	conn_turn(c);
+}
+
+static void wait_anew(struct conn *c)
+{
+	c->since_ms = uv_now(c->set->control->loop);
+	c->since_bytes = c->bytes;
 }
 
 static void set_reading(struct conn *c, bool on)
@@ -242,7 +251,7 @@ static void set_reading(struct conn *c, bool on)
 	if (on == c->is_reading)
 		return;
 	c->is_reading = on;
-	c->last_read_ms = uv_now(c->set->control->loop); /* time in which nothing was read isn't the client's silence */
+	wait_anew(c); /* time in which nothing was read isn't the client's silence */
 	if (on && uv_read_start((uv_stream_t *)&c->pipe, on_room, on_read) < 0)
 		conn_close(c);
 	else if (!on)
@@ -270,7 +279,7 @@ static void refuse_silence(struct conn *c)
 {
 	struct err e;
 
-	err_set(&e, ERR_TIMEOUT, "half a line, then nothing for %llu ms",
+	err_set(&e, ERR_TIMEOUT, "half a line, and nearly nothing for %llu ms",
 		(unsigned long long)c->set->idle_partial_line_ms);
 	refuse(c, &e);
 }
@@ -283,12 +292,12 @@ static void refuse_unfinished(struct conn *c)
 	refuse(c, &e);
 }
 
-/* ---- the timer: half a line, then silence; or the end of lingering ---- */
+/* ---- the timer: half a line, then silence, or a trickle that would last for ever; or the end of lingering ---- */
 
 static void on_timer(uv_timer_t *timer)
 {
 	struct conn *c = conn_of(timer->data);
-	uint64_t silent = uv_now(timer->loop) - c->last_read_ms;
+	uint64_t silent = uv_now(timer->loop) - c->since_ms;
 
 	if (c->is_closed)
 		return;
@@ -298,6 +307,10 @@ static void on_timer(uv_timer_t *timer)
 	}
 	if (!c->is_reading || !c->is_waiting || !frame_has_partial(&c->frame))
 		return; /* started again with the next half line */
+	if (c->bytes - c->since_bytes >= LIMIT_PARTIAL_LINE_BYTES) {
+		wait_anew(c);
+		silent = 0;
+	}
 	if (silent < c->set->idle_partial_line_ms) {
 		(void)uv_timer_start(timer, on_timer, c->set->idle_partial_line_ms - silent, 0);
 		return;
@@ -309,8 +322,10 @@ static void on_timer(uv_timer_t *timer)
 /* The timer isn't stopped when a line is whole, nor started anew with each byte: it looks when it fires. */
 static void watch_silence(struct conn *c)
 {
-	if (c->is_reading && frame_has_partial(&c->frame) && !uv_is_active((uv_handle_t *)&c->timer))
-		(void)uv_timer_start(&c->timer, on_timer, c->set->idle_partial_line_ms, 0);
+	if (!c->is_reading || !frame_has_partial(&c->frame) || uv_is_active((uv_handle_t *)&c->timer))
+		return;
+	wait_anew(c);
+	(void)uv_timer_start(&c->timer, on_timer, c->set->idle_partial_line_ms, 0);
 }
 
 /* ---- the turn ---- */
@@ -323,6 +338,7 @@ static void take_line(struct conn *c)
 	switch (frame_next(&c->frame, &line, &size)) {
 	case FRAME_LINE:
 		c->n_lines++;
+		wait_anew(c);
 		if (size == 0)
 			return;
 		c->set->n_requests++;
@@ -389,6 +405,8 @@ static void conn_turn(struct conn *c)
 		return;
 	}
 	not_due(c); /* what was answered just now is sent already */
+	if (!c->is_writing && !c->is_eof && !c->is_refused && !c->is_draining && rpc_streams_pump(&c->peer))
+		due(c);
 	if (is_at_end(c)) {
 		if (c->is_refused)
 			linger(c);
@@ -440,11 +458,11 @@ static void conn_close(struct conn *c)
 }
 
 /* Both handles exist; the pipe has no descriptor yet. */
-static void conn_init(struct conn *c, struct conn_set *s, struct rpc_user *user)
+static void conn_init(struct conn *c, struct conn_set *s, struct rpc_user *user, enum rights_level rights)
 {
 	c->magic = CONN_MAGIC;
 	c->set = s;
-	rpc_peer_init(&c->peer, ++s->n_ever, user, on_answered);
+	rpc_peer_init(&c->peer, ++s->n_ever, user, rights, on_answered);
 	frame_init(&c->frame, LIMIT_REQUEST_BYTES);
 	c->pipe.data = c->timer.data = c;
 	c->n_handles = 2;
@@ -454,7 +472,7 @@ static void conn_init(struct conn *c, struct conn_set *s, struct rpc_user *user)
 	TAILQ_INSERT_TAIL(&s->all, c, link);
 }
 
-int conn_open(struct conn_set *s, int fd_take, struct rpc_user *user, struct err *e)
+int conn_open(struct conn_set *s, int fd_take, struct rpc_user *user, enum rights_level rights, struct err *e)
 {
 	struct conn *c = calloc(1, sizeof(*c));
 	int r;
@@ -465,7 +483,7 @@ int conn_open(struct conn_set *s, int fd_take, struct rpc_user *user, struct err
 	}
 	(void)uv_pipe_init(s->control->loop, &c->pipe, 0); /* neither can fail */
 	(void)uv_timer_init(s->control->loop, &c->timer);
-	conn_init(c, s, user);
+	conn_init(c, s, user, rights);
 	r = uv_pipe_open(&c->pipe, fd_take);
 	if (r < 0) {
 		(void)close(fd_take);

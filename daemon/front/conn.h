@@ -12,6 +12,7 @@
 #include <uv.h>
 
 #include "daemon/control/control.h"
+#include "daemon/front/rights.h"
 #include "proto/err.h"
 
 struct conn;
@@ -44,6 +45,6 @@ void conn_set_close_all(struct conn_set *s);   /* now */
 void conn_set_close(struct conn_set *s);       /* its own handles; when n == 0 */
 
 /* user->n_connections counts it until it is closed. On failure the descriptor is closed. */
-int conn_open(struct conn_set *s, int fd_take, struct rpc_user *user, struct err *e);
+int conn_open(struct conn_set *s, int fd_take, struct rpc_user *user, enum rights_level rights, struct err *e);
 
 #endif

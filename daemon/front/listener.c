@@ -87,7 +87,6 @@ static struct rpc_user *user_get(struct listener *l, uid_t uid)
 	if (!user)
 		return NULL;
 	user->uid = uid;
-	user->rights = rights_of(&l->control->begin, uid);
 	LIST_INSERT_HEAD(&l->users, user, link);
 	return user;
 }
@@ -133,12 +132,43 @@ static void turn_away(struct listener *l, int fd_take, const struct err *e)
 
 static int check_caps(const struct listener *l, const struct rpc_user *user, struct err *e)
 {
+	if (!fd_room_beside(LIMIT_RESERVED_FDS))
+		return err_set(e, ERR_LIMIT_EXCEEDED, "the daemon has no descriptor left for a connection");
 	if (l->conns.n >= l->max_connections)
 		return err_set(e, ERR_LIMIT_EXCEEDED, "the daemon has %u connections", l->conns.n);
 	if (user->n_connections >= l->max_connections_per_uid)
 		return err_set(e, ERR_LIMIT_EXCEEDED, "uid %lu has %u connections", (unsigned long)user->uid,
 			user->n_connections);
 	return 0;
+}
+
+/* The level of whoever connects: by its uid, or by any of the groups that it had then. */
+static enum rights_level peer_rights(const struct listener *l, int fd, const struct ucred *who)
+{
+	const struct control_begin *b = &l->control->begin;
+	gid_t few[64] = { 0 }, *groups = few;
+	socklen_t size = sizeof(few);
+	enum rights_level level;
+	int r;
+
+	if (b->n_administrator_groups == 0 && b->n_operator_groups == 0)
+		return rights_of(b, who->uid, NULL, 0);
+	r = getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &size);
+	if (r == -1 && errno == ERANGE && size <= LIMIT_PEER_GROUPS * sizeof(gid_t)) { /* size is what it takes */
+		groups = malloc(size);
+		r = groups ? getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &size) : -1;
+	}
+	if (r == -1)
+		log_warning("cannot tell the groups of uid %lu: only its uid counts", (unsigned long)who->uid);
+	level = rights_of(b, who->uid, groups, r == -1 ? 0 : size / sizeof(gid_t));
+	if (groups != few)
+		free(groups);
+	if (level != RIGHTS_ADMIN) { /* the primary group isn't among the supplementary ones */
+		enum rights_level primary = rights_of(b, who->uid, &who->gid, 1);
+
+		level = primary > level ? primary : level;
+	}
+	return level;
 }
 
 static void admit(struct listener *l, int fd_take)
@@ -165,7 +195,7 @@ static void admit(struct listener *l, int fd_take)
 		return;
 	}
 	user->n_connections++; /* holds it here: the connection may be over already when conn_open returns */
-	if (conn_open(&l->conns, fd_take, user, &e) == -1)
+	if (conn_open(&l->conns, fd_take, user, peer_rights(l, fd_take, &who), &e) == -1)
 		log_warning("%s", e.text);
 	user->n_connections--;
 	user_release(user);

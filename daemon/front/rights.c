@@ -5,19 +5,29 @@
 
 #include <stddef.h>
 
-static bool is_listed(const uint32_t *list, size_t n, uid_t uid)
+static bool is_listed(const uint32_t *list, size_t n, uint32_t id)
 {
 	for (size_t i = 0; i < n && i < CONFIG_MAX_USERS; i++)
-		if (list[i] == uid)
+		if (list[i] == id)
 			return true;
 	return false;
 }
 
-enum rights_level rights_of(const struct control_begin *begin, uid_t uid)
+static bool is_any_listed(const uint32_t *list, size_t n, const gid_t *groups, size_t n_groups)
 {
-	if (uid == 0 || uid == begin->daemon_uid || is_listed(begin->administrators, begin->n_administrators, uid))
+	for (size_t i = 0; n > 0 && i < n_groups; i++)
+		if (is_listed(list, n, groups[i]))
+			return true;
+	return false;
+}
+
+enum rights_level rights_of(const struct control_begin *begin, uid_t uid, const gid_t *groups, size_t n_groups)
+{
+	if (uid == 0 || uid == begin->daemon_uid || is_listed(begin->administrators, begin->n_administrators, uid) ||
+		is_any_listed(begin->administrator_groups, begin->n_administrator_groups, groups, n_groups))
 		return RIGHTS_ADMIN;
-	if (begin->everyone_operates || is_listed(begin->operators, begin->n_operators, uid))
+	if (begin->everyone_operates || is_listed(begin->operators, begin->n_operators, uid) ||
+		is_any_listed(begin->operator_groups, begin->n_operator_groups, groups, n_groups))
 		return RIGHTS_OPERATOR;
 	return RIGHTS_NONE;
 }

@@ -11,7 +11,9 @@
 #include <string.h>
 
 #include "daemon/front/rpc_envelope.h"
+#include "daemon/front/rpc_key.h"
 #include "daemon/front/rpc_peer.h"
+#include "daemon/front/rpc_stream.h"
 #include "daemon/front/uploads.h"
 #include "proto/limits.h"
 
@@ -19,10 +21,12 @@
 
 /* ---- peers ---- */
 
-void rpc_peer_init(struct rpc_peer *p, uint64_t number, struct rpc_user *user, void (*answered)(struct rpc_peer *p))
+void rpc_peer_init(struct rpc_peer *p, uint64_t number, struct rpc_user *user, enum rights_level rights,
+	void (*answered)(struct rpc_peer *p))
 {
-	*p = (struct rpc_peer){ .number = number, .user = user, .answered = answered };
+	*p = (struct rpc_peer){ .number = number, .user = user, .rights = rights, .answered = answered };
 	LIST_INIT(&p->requests);
+	TAILQ_INIT(&p->streams);
 	buf_init(&p->out, LIMIT_CONNECTION_OUT_BYTES);
 }
 
@@ -37,6 +41,7 @@ void rpc_peer_fini(struct rpc_peer *p)
 			r->batch->peer = NULL;
 	}
 	p->in_flight = 0;
+	rpc_streams_end(p);
 	uploads_drop(&p->uploads);
 	buf_fini(&p->out);
 }
@@ -102,9 +107,9 @@ static bool runs_at_shutdown(enum method_id id)
 /* May this peer run it, now? */
 static int check_allowed(const struct control *c, const struct rpc_peer *p, const struct method *m, struct err *e)
 {
-	if (!rights_allow(p->user->rights, m->right)) {
+	if (!rights_allow(p->rights, m->right)) {
 		err_set(e, ERR_DENIED, "%s needs the right '%s'; uid %lu has '%s'", m->name, rights_needed_text(m->right),
-			(unsigned long)p->user->uid, rights_text(p->user->rights));
+			(unsigned long)p->user->uid, rights_text(p->rights));
 		return err_about(e, rights_needed_text(m->right), -1);
 	}
 	if (c->shutting_down && !runs_at_shutdown(method_id_of(m)))
@@ -127,7 +132,7 @@ static struct rpc_request *request_new(struct rpc_peer *p, struct rpc_batch *b, 
 	if (!r)
 		return NULL;
 	*r = (struct rpc_request){ .magic = REQUEST_MAGIC, .peer = p, .batch = b, .method = m, .connection = p->number,
-		.uid = p->user->uid, .rights = p->user->rights };
+		.uid = p->user->uid, .rights = p->rights };
 	memcpy(r->line, text, size);
 	r->id = moved(id, text, r->line);
 	texts = r->line + size;
@@ -158,14 +163,44 @@ void rpc_request_check(const struct rpc_request *r)
 	assert(r && r->magic == REQUEST_MAGIC);
 }
 
+void rpc_request_leave(struct rpc_request *r)
+{
+	if (!r->peer)
+		return;
+	LIST_REMOVE(r, link);
+	r->peer->in_flight--;
+	r->peer = NULL;
+}
+
+struct rpc_request *rpc_request_bare(const struct method *m, uid_t uid, const char *text)
+{
+	size_t size = strlen(text) + 1;
+	struct rpc_request *r = calloc(1, sizeof(*r) + size);
+
+	if (!r)
+		return NULL;
+	r->magic = REQUEST_MAGIC;
+	r->method = m;
+	r->uid = uid;
+	memcpy(r->line, text, size);
+	return r;
+}
+
 void rpc_request_free(struct rpc_request *r)
 {
-	if (r->peer) {
-		LIST_REMOVE(r, link);
-		r->peer->in_flight--;
-	}
+	rpc_request_leave(r);
 	r->magic = 0;
 	free(r);
+}
+
+void rpc_run(struct control *c, struct rpc_request *r)
+{
+	const struct rpc_done *done = rpc_key_enter(c, r);
+
+	if (!done)
+		done = rpc_handlers[method_id_of(r->method)](c, r);
+	assert(done);
+	(void)done;
 }
 
 /* One request, alone or of a batch. Offsets count from the start of its line. */
@@ -175,7 +210,6 @@ static void run(struct control *c, struct rpc_peer *p, struct rpc_batch *b, cons
 	struct rpc_params params;
 	struct rpc_request *r;
 	const struct method *m;
-	const struct rpc_done *done;
 	struct err e;
 
 	if (rpc_envelope_read(text.at, text.size, &envelope, &e) == -1) {
@@ -197,9 +231,7 @@ static void run(struct control *c, struct rpc_peer *p, struct rpc_batch *b, cons
 			refuse(p, b, envelope.id, &e);
 		return;
 	}
-	done = rpc_handlers[method_id_of(m)](c, r);
-	assert(done);
-	(void)done;
+	rpc_run(c, r);
 }
 
 /* ---- batches ---- */
@@ -300,6 +332,11 @@ bool rpc_is_admin(const struct rpc_request *r)
 bool rpc_may_see(const struct rpc_request *r, uid_t owner)
 {
 	return r->rights == RIGHTS_ADMIN || r->uid == owner;
+}
+
+const char *rpc_right(const struct rpc_request *r)
+{
+	return rights_text(r->rights);
 }
 
 const struct method *rpc_method(const struct rpc_request *r)

@@ -34,6 +34,7 @@ extern rpc_handler *const rpc_handlers[METHOD__N];
 /* ---- who asks ---- */
 uid_t rpc_uid(const struct rpc_request *r);
 bool rpc_is_admin(const struct rpc_request *r);      /* root, the daemon's own user, configured administrators */
+const char *rpc_right(const struct rpc_request *r);  /* "none", "operator", "admin" */
 /* May this caller see what `owner` owns? Others must be answered not_found, as if it weren't there. */
 bool rpc_may_see(const struct rpc_request *r, uid_t owner);
 const struct method *rpc_method(const struct rpc_request *r);
@@ -58,5 +59,22 @@ const struct rpc_done *rpc_result_raw(struct rpc_request *r, const char *json, s
 /* data gets {code, hint, name, offset, nearest}; extra_take (may be NULL): an object whose members join it */
 const struct rpc_done *rpc_error(struct rpc_request *r, const struct err *e, cJSON *extra_take);
 const struct rpc_done *rpc_pending(struct rpc_request *r);
+
+/* ---- streams: notifications that follow the answer to a request with follow:true, until the client or its connection ends ---- */
+struct rpc_stream;
+
+struct rpc_stream_owner {
+	void (*writable)(void *ctx); /* there is room again, after rpc_stream_has_room has said no; may close the stream */
+	void (*ended)(void *ctx);    /* by the client; the stream is closed already */
+};
+
+/* From a handler, before it answers. NULL with err. `method` is a literal. */
+struct rpc_stream *rpc_stream_open(struct rpc_request *r, const char *method, const struct rpc_stream_owner *owner, void *ctx,
+	struct err *e);
+uint64_t rpc_stream_number(const struct rpc_stream *s);
+bool rpc_stream_has_room(struct rpc_stream *s); /* ask before each notification */
+/* {"jsonrpc":"2.0","method":method,"params":{"subscription":N, members}}; members: checked JSON without braces and raw newlines. */
+void rpc_stream_send(struct rpc_stream *s, const char *members, size_t size);
+void rpc_stream_close(struct rpc_stream *s);    /* by its owner, who isn't told */
 
 #endif

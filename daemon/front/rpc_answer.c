@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "daemon/front/rpc.h"
+#include "daemon/front/rpc_key.h"
 #include "daemon/front/rpc_peer.h"
 #include "proto/json_out.h"
 #include "proto/limits.h"
@@ -75,28 +76,34 @@ static struct json_out reply_begin(struct buf *to, struct json_span id)
 	return (struct json_out){ to, true };
 }
 
+static void write_error_object(struct json_out *o, const char *key, const struct err *e, const cJSON *extra)
+{
+	const char *hint = err_code_hint(e->code);
+
+	json_out_object(o, key);
+	json_out_i64(o, "code", err_code_number(e->code));
+	json_out_text(o, "message", e->text[0] ? e->text : err_code_text(e->code));
+	json_out_object(o, "data");
+	json_out_text(o, "code", err_code_text(e->code));
+	if (hint[0])
+		json_out_text(o, "hint", hint);
+	if (e->name[0])
+		json_out_text(o, "name", e->name);
+	if (e->offset >= 0)
+		json_out_i64(o, "offset", e->offset);
+	if (e->nearest[0])
+		json_out_text(o, "nearest", e->nearest);
+	if (extra)
+		write_members(o, extra, 0);
+	json_out_object_end(o);
+	json_out_object_end(o);
+}
+
 void rpc_write_error(struct buf *to, struct json_span id, const struct err *e, const cJSON *extra)
 {
 	struct json_out o = reply_begin(to, id);
-	const char *hint = err_code_hint(e->code);
 
-	json_out_object(&o, "error");
-	json_out_i64(&o, "code", err_code_number(e->code));
-	json_out_text(&o, "message", e->text[0] ? e->text : err_code_text(e->code));
-	json_out_object(&o, "data");
-	json_out_text(&o, "code", err_code_text(e->code));
-	if (hint[0])
-		json_out_text(&o, "hint", hint);
-	if (e->name[0])
-		json_out_text(&o, "name", e->name);
-	if (e->offset >= 0)
-		json_out_i64(&o, "offset", e->offset);
-	if (e->nearest[0])
-		json_out_text(&o, "nearest", e->nearest);
-	if (extra)
-		write_members(&o, extra, 0);
-	json_out_object_end(&o);
-	json_out_object_end(&o);
+	write_error_object(&o, "error", e, extra);
 	json_out_object_end(&o);
 }
 
@@ -149,6 +156,14 @@ const struct rpc_done *rpc_result(struct rpc_request *r, cJSON *result_take)
 		err_set(&e, ERR_INTERNAL, "%s: no memory for the result", r->method->name);
 		return rpc_error(r, &e, NULL);
 	}
+	if (r->outcome) { /* its bytes are kept before anybody sees them */
+		struct buf b = BUF_INIT;
+		struct json_out o = json_out_to(&b);
+
+		write_tree(&o, NULL, result_take, 0);
+		rpc_key_answered(r, false, buf_text(&b), b.size);
+		buf_fini(&b);
+	}
 	to = answer_begin(r);
 	if (to) {
 		struct json_out o = reply_begin(to, r->id);
@@ -162,8 +177,10 @@ const struct rpc_done *rpc_result(struct rpc_request *r, cJSON *result_take)
 
 const struct rpc_done *rpc_result_raw(struct rpc_request *r, const char *json, size_t size)
 {
-	struct buf *to = answer_begin(r);
+	struct buf *to;
 
+	rpc_key_answered(r, false, json, size);
+	to = answer_begin(r);
 	if (to) {
 		struct json_out o = reply_begin(to, r->id);
 
@@ -173,10 +190,57 @@ const struct rpc_done *rpc_result_raw(struct rpc_request *r, const char *json, s
 	return answer_end(r, to != NULL);
 }
 
-const struct rpc_done *rpc_error(struct rpc_request *r, const struct err *e, cJSON *extra_take)
+const struct rpc_done *rpc_error_raw(struct rpc_request *r, const char *error, size_t size)
 {
 	struct buf *to = answer_begin(r);
 
+	if (to) {
+		struct json_out o = reply_begin(to, r->id);
+
+		json_out_raw(&o, "error", error, size);
+		json_out_object_end(&o);
+	}
+	return answer_end(r, to != NULL);
+}
+
+struct rpc_request *rpc_error_early(struct rpc_request *r, const struct err *e, cJSON *extra_take)
+{
+	struct rpc_peer *p = r->peer;
+	struct rpc_batch *b = r->batch;
+	struct buf *to;
+
+	if (!r->outcome) {
+		(void)rpc_error(r, e, extra_take);
+		return NULL;
+	}
+	to = answer_begin(r);
+	if (to) {
+		rpc_write_error(to, r->id, e, extra_take);
+		rpc_reply_end(p, b);
+	}
+	cJSON_Delete(extra_take);
+	rpc_request_leave(r);
+	r->batch = NULL;
+	if (b)
+		rpc_batch_release(b);
+	if (p && p->answered)
+		p->answered(p);
+	return r;
+}
+
+const struct rpc_done *rpc_error(struct rpc_request *r, const struct err *e, cJSON *extra_take)
+{
+	struct buf *to;
+
+	if (r->outcome) {
+		struct buf b = BUF_INIT;
+		struct json_out o = json_out_to(&b);
+
+		write_error_object(&o, NULL, e, extra_take);
+		rpc_key_answered(r, true, buf_text(&b), b.size);
+		buf_fini(&b);
+	}
+	to = answer_begin(r);
 	if (to)
 		rpc_write_error(to, r->id, e, extra_take);
 	cJSON_Delete(extra_take);
@@ -186,5 +250,6 @@ const struct rpc_done *rpc_error(struct rpc_request *r, const struct err *e, cJS
 const struct rpc_done *rpc_pending(struct rpc_request *r)
 {
 	rpc_request_check(r);
+	r->is_begun = true;
 	return &done;
 }

@@ -54,7 +54,7 @@ static bool short_text(struct json_span v, char copy[SHORT_TEXT], struct json_sp
 	return true;
 }
 
-static bool is_text_within(struct json_span v, int64_t max)
+static bool is_text_within(struct json_span v, int64_t min, int64_t max)
 {
 	char *copy;
 	size_t size;
@@ -62,10 +62,10 @@ static bool is_text_within(struct json_span v, int64_t max)
 	if (json_type(v) != '"')
 		return false;
 	if (!memchr(v.at, '\\', v.size))
-		return (int64_t)v.size - 2 <= max;
+		return (int64_t)v.size - 2 >= min && (int64_t)v.size - 2 <= max;
 	copy = json_string_dup(v, &size);
 	free(copy);
-	return copy && (int64_t)size <= max;
+	return copy && (int64_t)size >= min && (int64_t)size <= max;
 }
 
 static bool is_choice(const char *choices, struct json_span text)
@@ -134,7 +134,7 @@ static bool fits(const struct method_param *p, struct json_span v)
 	case PARAM_ID:
 		return short_text(v, copy, &text) && name_is_id(text.at, text.size);
 	case PARAM_TEXT:
-		return is_text_within(v, p->max);
+		return is_text_within(v, p->min, p->max);
 	case PARAM_INTEGER:
 		return json_i64(v, &number) && number >= p->min && number <= p->max;
 	case PARAM_BOOL:
@@ -179,7 +179,10 @@ static void expected(char *to, size_t room, const struct method_param *p)
 		(void)snprintf(to, room, "a letter or digit, then at most %d of A-Z a-z 0-9 . _ -", LIMIT_ID_BYTES - 1);
 		return;
 	case PARAM_TEXT:
-		(void)snprintf(to, room, "a string of at most %" PRId64 " bytes", p->max);
+		if (p->min > 0)
+			(void)snprintf(to, room, "a string of %" PRId64 " to %" PRId64 " bytes", p->min, p->max);
+		else
+			(void)snprintf(to, room, "a string of at most %" PRId64 " bytes", p->max);
 		return;
 	case PARAM_INTEGER:
 		(void)snprintf(to, room, "an integer between %" PRId64 " and %" PRId64, p->min, p->max);

@@ -19,7 +19,6 @@
 /* All connections of one uid share it. */
 struct rpc_user {
 	uid_t uid;
-	enum rights_level rights;
 	unsigned n_connections;
 	uint64_t upload_bytes; /* held in uploads of all its connections */
 	LIST_ENTRY(rpc_user) link;
@@ -28,10 +27,15 @@ struct rpc_user {
 struct rpc_peer {
 	uint64_t number;             /* of the connection; never used twice */
 	struct rpc_user *user;
+	enum rights_level rights;    /* of the connection: processes of one user may be in different groups */
 	LIST_HEAD(, rpc_request) requests; /* unanswered */
 	unsigned in_flight;          /* how many; each of a batch counts */
 	struct uploads uploads;
 	struct buf out;              /* whole lines */
+	size_t unsent;               /* bytes taken from it that the client hasn't read */
+	TAILQ_HEAD(, rpc_stream) streams;
+	unsigned n_streams;
+	uint64_t last_stream;        /* the highest number used */
 	/* out has grown, or in_flight has fallen. Called in the middle of handlers: it must only take a note. */
 	void (*answered)(struct rpc_peer *p);
 };
@@ -55,10 +59,18 @@ struct rpc_request {
 	struct rpc_params params;
 	const char *texts[METHOD_MAX_PARAMS]; /* decoded, behind the line */
 	LIST_ENTRY(rpc_request) link;
+	/* of rpc_key.c */
+	struct rpc_keys *keys;
+	struct outcome *outcome;     /* the row that its answer is for; NULL: it has no key, or only waits for another's */
+	bool is_begun;               /* taken: an error is an outcome from here on */
+	const struct outcome *waits_for;
+	int64_t wait_until_ms;
+	TAILQ_ENTRY(rpc_request) wait_link;
 	char line[];                 /* its own copy of what came */
 };
 
-void rpc_peer_init(struct rpc_peer *p, uint64_t number, struct rpc_user *user, void (*answered)(struct rpc_peer *p));
+void rpc_peer_init(struct rpc_peer *p, uint64_t number, struct rpc_user *user, enum rights_level rights,
+	void (*answered)(struct rpc_peer *p));
 void rpc_peer_fini(struct rpc_peer *p);
 
 /* Runs what one line asks for, or refuses it; every reply but those of pending requests is in p->out afterwards. */
@@ -69,6 +81,8 @@ void rpc_refuse(struct rpc_peer *p, const struct err *e);
 /* ---- rpc_answer.c ---- */
 /* One error reply, without a newline; extra may be NULL. */
 void rpc_write_error(struct buf *to, struct json_span id, const struct err *e, const cJSON *extra);
+/* error: one checked object */
+const struct rpc_done *rpc_error_raw(struct rpc_request *r, const char *error, size_t size);
 /* Puts a reply where those of this peer or batch go; NULL: dropped. rpc_reply_end ends it. */
 struct buf *rpc_reply_begin(struct rpc_peer *p, struct rpc_batch *b);
 void rpc_reply_end(struct rpc_peer *p, struct rpc_batch *b);
@@ -76,6 +90,10 @@ void rpc_reply_end(struct rpc_peer *p, struct rpc_batch *b);
 /* ---- rpc.c ---- */
 void rpc_batch_release(struct rpc_batch *b); /* one of n_open is done; the last writes the reply and frees it */
 void rpc_request_free(struct rpc_request *r);
+void rpc_run(struct control *c, struct rpc_request *r);  /* its key, then its handler */
+/* One of no client and no parameters; its line is this text. NULL: no memory. */
+struct rpc_request *rpc_request_bare(const struct method *m, uid_t uid, const char *text);
+void rpc_request_leave(struct rpc_request *r);           /* its client is answered or gone; it lives on */
 void rpc_request_check(const struct rpc_request *r); /* asserts that it is one */
 
 #endif

@@ -257,10 +257,14 @@ static void hash_done(struct storage_job *job)
 		(void)answer(r, u);
 		return;
 	}
-	if (set)
-		*slot_of(set, u->id) = NULL;
-	else if (job->status == 0)
+	if (set) {
+		struct upload **slot = slot_of(set, u->id);
+
+		assert(slot);
+		*slot = NULL;
+	} else if (job->status == 0) {
 		err_set(&job->err, ERR_INTERNAL, "object.put: the connection has gone"); /* nobody reads it */
+	}
 	(void)rpc_error(r, &job->err, NULL);
 	upload_free(u);
 }

@@ -104,7 +104,7 @@ int code_restore_fd(struct code *c, int state_fd, bool backwards, struct state_r
 	if (size == 0 || size > LIMIT_STATE_BYTES)
 		return err_set(e, ERR_STATE_MISMATCH, "a state has 1 to %llu bytes, not %llu",
 			(unsigned long long)LIMIT_STATE_BYTES, (unsigned long long)size);
-	blob = mmap(NULL, size, PROT_READ, MAP_PRIVATE, state_fd, 0);
+	blob = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, state_fd, 0); /* all of it is read, once */
 	if (blob == MAP_FAILED)
 		return err_sys(
 			e, ERR_LIMIT_EXCEEDED, "cannot map a state of %llu bytes", (unsigned long long)size);

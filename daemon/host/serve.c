@@ -7,14 +7,17 @@
 #include "daemon/host/serve.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/host/attention.h"
 #include "daemon/host/death.h"
+#include "daemon/host/lines.h"
 #include "proto/clock.h"
 #include "proto/fd.h"
+#include "proto/sandbox_module.h"
 
 /* Calls that control may have sent, and a transaction behind them. */
 #define WAITING_MOST (LIMIT_CALLS_IN_HOST + 16)
@@ -55,37 +58,87 @@ static void reply_error(struct host *h, uint64_t number, const struct err *e)
 	buf_fini(&body);
 }
 
+static void call_ended(void)
+{
+	death_running("");
+	attention_call_ended();
+	(void)fflush(stdout); /* what a module prints belongs to the call that it printed it in */
+}
+
+/* A cast's caller is answered when its function begins; how it ends is told by a message of its own. */
+struct cast {
+	struct host *h;
+	uint64_t number;
+	bool began;
+};
+
+static void cast_began(void *ctx)
+{
+	struct cast *c = ctx;
+	struct buf body = BUF_INIT;
+
+	buf_add(&body, "{}", 2);
+	if (body.failed)
+		death_end(HOST_EXIT_RESOURCE, "no memory for a reply");
+	c->began = true;
+	reply(c->h, c->number, 0, &body);
+	buf_fini(&body);
+}
+
+static void run_cast(struct host *h, uint64_t number, const char *function, const char *args, size_t n)
+{
+	struct cast c = { h, number, false };
+	struct buf body = BUF_INIT;
+	struct err e = ERR_INIT;
+	int rc = instance_cast(h->now.instance, function, args, n, cast_began, &c, &e);
+
+	call_ended();
+	if (!c.began) {
+		reply_error(h, number, &e);
+		return;
+	}
+	if (rc < 0)
+		host_error_body(&body, &e, function);
+	host_post(h, HOST_CAST_ENDED, number, rc < 0, 0, &body);
+	buf_fini(&body);
+}
+
+static void run_call(struct host *h, uint64_t number, const char *function, const char *args, size_t n)
+{
+	struct buf result = BUF_INIT;
+	struct err e = ERR_INIT;
+	int rc;
+
+	buf_init(&result, LIMIT_BODY_BYTES);
+	rc = instance_call(h->now.instance, function, args, n, &result, &e);
+	call_ended();
+	if (rc == 0 && (result.failed || result.size > LIMIT_BODY_BYTES))
+		rc = err_set(&e, ERR_REPLY_TOO_LARGE, "the reply of %s exceeds %u bytes", function,
+			LIMIT_BODY_BYTES);
+	if (rc == 0)
+		reply(h, number, 0, &result);
+	else
+		reply_error(h, number, &e);
+	buf_fini(&result);
+}
+
 static void serve_call(struct host *h, const struct host_message *head, const char *body, int state_fd)
 {
 	char function[LIMIT_FUNCTION_BYTES + 1] = "";
 	size_t n = head->body_bytes > 0 ? (unsigned char)body[0] : 0;
-	struct buf result = BUF_INIT;
-	struct err e = ERR_INIT;
-	int rc;
 
 	(void)state_fd;
 	if (n == 0 || n > LIMIT_FUNCTION_BYTES || n + 1 > head->body_bytes || memchr(body + 1, 0, n))
 		death_end(HOST_EXIT_CONTRACT, "a CALL without a proper function name");
 	memcpy(function, body + 1, n);
-	buf_init(&result, LIMIT_BODY_BYTES);
 	death_running(function);
-	rc = instance_call(h->now.instance, function, body + 1 + n, head->body_bytes - 1 - n, &result, &e);
-	death_running("");
-	attention_call_ended();
-	(void)fflush(stdout); /* what a module prints belongs to the call that it printed it in */
-	if (rc == 0 && (result.failed || result.size > LIMIT_BODY_BYTES))
-		rc = err_set(&e, ERR_REPLY_TOO_LARGE, "the reply of %s exceeds %u bytes", function,
-			LIMIT_BODY_BYTES);
-	if (rc == 0)
-		reply(h, head->number, 0, &result);
-	else
-		reply_error(h, head->number, &e);
-	buf_fini(&result);
+	(head->flags & HOST_F_CAST ? run_cast : run_call)(h, head->number, function, body + 1 + n, head->body_bytes - 1 - n);
 }
 
 static void serve_query(struct host *h, const struct host_message *head, const char *body, int state_fd)
 {
-	struct host_message status = { .type = HOST_STATUS, .value = { (int64_t)h->now.serial, h->phase } };
+	struct host_message status = { .type = HOST_STATUS, .value = { (int64_t)h->now.serial, h->phase },
+		.sequence = h->last_call };
 	const struct reply *kept;
 	struct err e = ERR_INIT;
 
@@ -243,6 +296,8 @@ static void check_message(struct host *h, const struct host_incoming *in)
 		death_end(HOST_EXIT_CONTRACT, "a message with a descriptor too many or too few");
 	if (replies_ack(&h->replies, head->sequence) < 0)
 		death_end(HOST_EXIT_CONTRACT, "an acknowledgement of a reply that was never sent");
+	if (head->type == HOST_CALL)
+		h->last_call = head->number;
 	if (h->generation == 0) {
 		h->generation = head->generation;
 		death_generation(h->generation);
@@ -268,9 +323,43 @@ static void take_message(struct host *h, struct host_incoming *in)
 		dispatch(h, &in->head, in->body, in->state_fd);
 }
 
+/* ---- timers ---- */
+
+/* They run only while calls may: held while quiesced, and the one that is late then runs once. */
+static int64_t timer_due_us(const struct host *h)
+{
+	if (h->phase != HOST_PHASE_SERVING || h->first || !h->now.instance)
+		return INT64_MAX;
+	return instance_timer_due_us(h->now.instance);
+}
+
+/* One at a time, so that calls and timers take turns. */
+static void run_timer(struct host *h)
+{
+	char name[LIMIT_FUNCTION_BYTES + 1], line[LIMIT_LOG_TEXT_BYTES];
+	struct err e = ERR_INIT;
+	int64_t now_us = clock_monotonic_us();
+	int rc;
+
+	if (timer_due_us(h) > now_us)
+		return;
+	(void)snprintf(name, sizeof name, "%s", instance_timer_name(h->now.instance));
+	death_running(name);
+	rc = instance_timer_run(h->now.instance, now_us, &e);
+	death_running("");
+	attention_call_ended();
+	if (rc < 0) {
+		(void)snprintf(line, sizeof line, "timer %s failed: %s (%s)", name, e.text, e.name);
+		lines_log(NULL, SBX_WARNING, line, strlen(line));
+	}
+	(void)fflush(stdout);
+}
+
+/* ---- the loop ---- */
+
 static int wait_ms(const struct host *h, int64_t now_us)
 {
-	int64_t until = INT64_MAX;
+	int64_t until = timer_due_us(h);
 
 	if (copy_running(&h->rehearsal))
 		until = h->rehearsal.deadline_us;
@@ -278,6 +367,8 @@ static int wait_ms(const struct host *h, int64_t now_us)
 		until = h->saving.deadline_us;
 	if (until == INT64_MAX)
 		return -1;
+	if (until - now_us > (int64_t)INT_MAX * 1000)
+		return INT_MAX;
 	return until <= now_us ? 0 : (int)((until - now_us + 999) / 1000);
 }
 
@@ -285,7 +376,6 @@ static int wait_ms(const struct host *h, int64_t now_us)
 static bool wait_for_work(struct host *h)
 {
 	struct pollfd fds[1 + 2 * COPY_POLLFDS] = { { .fd = h->channel_fd, .events = POLLIN } };
-	bool copies = copy_running(&h->rehearsal) || copy_running(&h->saving);
 	nfds_t n = 1;
 	int rc;
 
@@ -293,7 +383,7 @@ static bool wait_for_work(struct host *h)
 	n += copy_pollfds(&h->saving, fds + n);
 	if (attention_word && poll(fds, n, 0) == 0)
 		attention_clear(); /* whom it was meant for has ended; the next call may run in peace */
-	rc = poll(fds, n, copies ? wait_ms(h, clock_monotonic_us()) : -1);
+	rc = poll(fds, n, wait_ms(h, clock_monotonic_us()));
 	if (rc < 0 && errno != EINTR)
 		death_end(HOST_EXIT_RESOURCE, "cannot wait for messages");
 	if (rc > 0 && (fds[0].revents & (POLLHUP | POLLNVAL)))
@@ -323,6 +413,8 @@ void serve(struct host *h)
 		if (!h->stopped)
 			txn_progress(h, clock_monotonic_us());
 		run_waiting(h);
+		if (!h->stopped)
+			run_timer(h);
 	}
 	host_incoming_fini(&in);
 }

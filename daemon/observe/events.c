@@ -2,46 +2,18 @@
  *
  * The ring of events. Event N lies in slot N % LIMIT_EVENTS as finished JSON; the oldest go when there are too many or
  * when they are too large together. An event for which there was no memory keeps its number and leaves an empty slot,
- * which readers are told of as a gap. */
+ * which readers are told of as a gap. events_disk.c writes what is added here, and reads what the ring has no more. */
 #include "daemon/observe/events.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/observe/events_ring.h"
 #include "proto/clock.h"
 #include "proto/limits.h"
 #include "proto/names.h"
-
-#define SEQ_ROOM 48 /* two 64-bit numbers and a '-' */
-#define TYPE_BYTES 63
-
-struct event {
-	char *json;        /* NULL: there was no memory for it */
-	uint32_t size;
-	uid_t owner;
-	bool is_daemons;   /* of no sandbox: for administrators */
-	char sandbox[LIMIT_ID_BYTES + 1];
-};
-
-struct events {
-	uint64_t incarnation;
-	uint64_t first, next;          /* numbers first .. next-1 are kept; the first event ever is 1 */
-	size_t bytes;                  /* of all their JSON */
-	bool is_open;                  /* between events_begin and events_end */
-	struct event begun;
-	size_t head_size;
-	struct buf text;
-	struct json_out out;
-	struct event ring[LIMIT_EVENTS];
-};
-
-static void write_seq(char to[SEQ_ROOM], uint64_t incarnation, uint64_t n)
-{
-	(void)snprintf(to, SEQ_ROOM, "%" PRIu64 "-%" PRIu64, incarnation, n);
-}
 
 struct events *events_new(uint64_t incarnation)
 {
@@ -59,6 +31,7 @@ struct events *events_free(struct events *ev)
 {
 	if (!ev)
 		return NULL;
+	events_disk_free(ev);
 	for (size_t i = 0; i < LIMIT_EVENTS; i++)
 		free(ev->ring[i].json);
 	buf_fini(&ev->text);
@@ -74,16 +47,17 @@ struct json_out *events_begin(struct events *ev, const char *type, const char *s
 
 	assert(!ev->is_open);
 	ev->is_open = true;
-	ev->begun = (struct event){ .owner = owner, .is_daemons = !sandbox };
+	ev->begun = (struct event){ .owner = owner, .at_ms = clock_wall_ms() };
 	if (sandbox)
 		(void)snprintf(ev->begun.sandbox, sizeof(ev->begun.sandbox), "%s", sandbox);
-	write_seq(seq, ev->incarnation, ev->next);
+	(void)snprintf(ev->begun.type, sizeof(ev->begun.type), "%s", type);
+	seq_write(seq, (struct seq){ ev->incarnation, ev->next });
 	buf_clear(&ev->text);
 	ev->out = json_out_to(&ev->text);
 	json_out_object(&ev->out, NULL);
 	json_out_text(&ev->out, "seq", seq);
-	json_out_i64(&ev->out, "at", clock_wall_ms());
-	json_out_text_n(&ev->out, "type", type, strnlen(type, TYPE_BYTES));
+	json_out_i64(&ev->out, "at", ev->begun.at_ms);
+	json_out_text(&ev->out, "type", ev->begun.type);
 	json_out_text(&ev->out, "sandbox", sandbox ? ev->begun.sandbox : NULL);
 	if (sandbox)
 		json_out_u64(&ev->out, "owner", owner);
@@ -106,6 +80,15 @@ static void forget_oldest(struct events *ev)
 	free(old->json);
 	old->json = NULL;
 	old->size = 0;
+}
+
+static void tell(struct events *ev, const struct event *x)
+{
+	struct event_head h = { .seq = { ev->incarnation, ev->next - 1 }, .at_ms = x->at_ms, .sandbox = x->sandbox,
+		.type = x->type, .owner = x->owner };
+
+	if (ev->heard && x->json)
+		ev->heard(ev->heard_ctx, &h, x->json, x->size);
 }
 
 void events_end(struct events *ev)
@@ -134,6 +117,9 @@ void events_end(struct events *ev)
 		forget_oldest(ev);
 	*slot_of(ev, ev->next++) = *to;
 	ev->bytes += size;
+	if (ev->storage)
+		events_disk_add(ev, to);
+	tell(ev, to);
 }
 
 void events_add(struct events *ev, const char *type, const char *sandbox, uid_t owner, const char *key, const char *text)
@@ -145,83 +131,81 @@ void events_add(struct events *ev, const char *type, const char *sandbox, uid_t 
 	events_end(ev);
 }
 
-/* ---- reading ---- */
-
-/* Decimal digits without a sign or a leading zero, and `stop` behind them. Returns what follows; NULL: it isn't that. */
-static const char *read_number(const char *from, char stop, uint64_t *ret)
+void events_listen(struct events *ev, void (*heard)(void *ctx, const struct event_head *head, const char *json, size_t size), void *ctx)
 {
-	const char *at = from;
-	uint64_t n = 0;
-
-	for (; *at >= '0' && *at <= '9'; at++)
-		if (__builtin_mul_overflow(n, 10u, &n) || __builtin_add_overflow(n, (unsigned)(*at - '0'), &n))
-			return NULL;
-	if (at == from || (*from == '0' && at > from + 1) || *at != stop)
-		return NULL;
-	*ret = n;
-	return at + 1;
+	ev->heard = heard;
+	ev->heard_ctx = ctx;
 }
 
-/* Where to begin: at the event behind the one named, if that can be. */
-static int find_begin(const struct events *ev, const char *since, uint64_t *ret_n, bool *ret_gap, struct err *e)
+struct seq events_last(const struct events *ev)
 {
-	uint64_t incarnation, n;
-	const char *rest;
+	return (struct seq){ ev->incarnation, ev->next - 1 };
+}
 
-	if (!since) {
-		*ret_n = ev->first;
-		*ret_gap = false;
-		return 0;
+/* ---- reading the ring ---- */
+
+static bool takes(const struct event_filter *f, const struct event *x)
+{
+	struct event_head h = { .at_ms = x->at_ms, .sandbox = x->sandbox, .type = x->type, .owner = x->owner };
+
+	return event_filter_takes(f, &h);
+}
+
+static void give(struct buf *to, const struct event *x)
+{
+	if (to->size > 0)
+		buf_add_char(to, ',');
+	buf_add(to, x->json, x->size);
+}
+
+/* From rd->next on, which lies in the ring or right before it. */
+void events_ring_forward(const struct events *ev, struct events_read *rd)
+{
+	while (rd->files.left > 0 && rd->items.size < LIMIT_EVENTS_PAGE_BYTES - LIMIT_EVENT_BYTES && rd->next.n + 1 < ev->next) {
+		const struct event *x = &ev->ring[++rd->next.n % LIMIT_EVENTS];
+
+		if (!x->json) {
+			rd->gap = true;
+		} else if (takes(&rd->filter, x)) {
+			give(&rd->items, x);
+			rd->files.left--;
+		}
 	}
-	rest = read_number(since, '-', &incarnation);
-	if (!rest || !read_number(rest, '\0', &n)) {
-		(void)err_set(e, ERR_BAD_PARAM, "since_seq '%.80s' isn't the number of an event (INCARNATION-N)", since);
-		return err_about(e, "since_seq", -1);
+}
+
+void events_ring_newest(const struct events *ev, struct events_read *rd)
+{
+	uint64_t n = ev->next;
+	size_t bytes = 0;
+
+	while (n > ev->first && rd->files.left > 0 && bytes < LIMIT_EVENTS_PAGE_BYTES - LIMIT_EVENT_BYTES) {
+		const struct event *x = &ev->ring[--n % LIMIT_EVENTS];
+
+		if (x->json && takes(&rd->filter, x)) {
+			rd->files.left--;
+			bytes += x->size + 1;
+		}
 	}
-	/* Also one that hasn't happened yet: whoever has it, has it from elsewhere. */
-	*ret_gap = incarnation != ev->incarnation || n >= ev->next || n + 1 < ev->first;
-	*ret_n = *ret_gap ? ev->first : n + 1;
-	return 0;
-}
-
-static bool may_see(const struct event *x, const struct events_query *q)
-{
-	if (!q->is_admin && (x->is_daemons || x->owner != q->uid))
-		return false;
-	return !q->sandbox || (!x->is_daemons && strcmp(x->sandbox, q->sandbox) == 0);
-}
-
-int events_read(const struct events *ev, const struct events_query *q, struct buf *to, struct err *e)
-{
-	struct json_out o = json_out_to(to);
-	size_t begin = to->size;
-	char seq[SEQ_ROOM];
-	unsigned given = 0;
-	uint64_t n = 0;
-	bool gap = false;
-
-	if (find_begin(ev, q->since_seq, &n, &gap, e) == -1)
-		return -1;
-	json_out_object(&o, NULL);
-	json_out_array(&o, "events");
 	for (; n < ev->next; n++) {
 		const struct event *x = &ev->ring[n % LIMIT_EVENTS];
 
-		if (!x->json) {
-			gap = true;
-			continue;
-		}
-		if (!may_see(x, q))
-			continue;
-		if (given == q->limit || (given > 0 && to->size - begin + x->size > LIMIT_EVENTS_PAGE_BYTES))
-			break;
-		json_out_raw(&o, NULL, x->json, x->size);
-		given++;
+		if (x->json && takes(&rd->filter, x))
+			give(&rd->ring, x);
 	}
-	json_out_array_end(&o);
-	write_seq(seq, ev->incarnation, n - 1);
-	json_out_text(&o, "next", seq);
-	json_out_bool(&o, "gap", gap);
-	json_out_object_end(&o);
-	return 0;
+	rd->next = events_last(ev);
+}
+
+void events_read_json(const struct events_read *rd, struct json_out *o)
+{
+	char seq[SEQ_ROOM];
+
+	json_out_array(o, "events");
+	if (rd->items.size > 0)
+		json_out_raw(o, NULL, rd->items.data, rd->items.size);
+	json_out_array_end(o);
+	seq_write(seq, rd->next);
+	json_out_text(o, "next", seq);
+	json_out_bool(o, "gap", rd->gap);
+	if (rd->items.failed)
+		o->to->failed = true;
 }

@@ -11,15 +11,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/clock.h"
 #include "proto/fd.h"
 
-#define RING_MAGIC   0x676f4c53u /* also changes with the layout */
+#define RING_MAGIC   0x676f4c54u /* also changes with the layout */
 #define RECORD_MAGIC 0x724cull
 #define SEALS        (F_SEAL_SHRINK | F_SEAL_GROW)
 
 struct header {
 	uint32_t magic, zero;
-	uint64_t start, end, dropped;
+	uint64_t start, end, dropped, id;
 	struct log_open open[LOG_PIPES];
 };
 
@@ -150,7 +151,8 @@ int log_ring_make(struct log_ring *r, struct err *e)
 	r->fd = fd_take(&fd);
 	r->start = r->end = r->kept = 0;
 	memset(r->open, 0, sizeof(r->open));
-	*header_of(r) = (struct header){ .magic = RING_MAGIC, .dropped = r->dropped };
+	r->id = (uint64_t)clock_wall_ms();
+	*header_of(r) = (struct header){ .magic = RING_MAGIC, .dropped = r->dropped, .id = r->id };
 	return 0;
 }
 
@@ -167,7 +169,7 @@ static int check_ring(struct log_ring *r, struct err *e)
 
 	if (header_of(r)->magic != RING_MAGIC)
 		return err_set(e, ERR_INTERNAL, "it isn't a log of this version");
-	if (r->start > r->end || r->end - r->start > LOG_RING_CAPACITY || r->start % 8 || r->end % 8 ||
+	if (r->id == 0 || r->id > INT64_MAX || r->start > r->end || r->end - r->start > LOG_RING_CAPACITY || r->start % 8 || r->end % 8 ||
 		r->end > UINT64_MAX / 2)
 		return err_set(e, ERR_INTERNAL, "its bounds can't be right");
 	for (unsigned i = 0; i < LOG_PIPES; i++)
@@ -202,6 +204,7 @@ int log_ring_adopt(struct log_ring *r, int fd_take_arg, struct err *e)
 	found.start = h.start;
 	found.end = h.end;
 	found.dropped = h.dropped;
+	found.id = h.id;
 	memcpy(found.open, h.open, sizeof(found.open));
 	if (check_ring(&found, e) == -1) {
 		log_ring_fini(&found);

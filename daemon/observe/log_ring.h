@@ -46,6 +46,7 @@ struct log_open {            /* a line that hasn't ended yet */
 struct log_ring {
 	int fd;              /* -1: there is none yet, only `dropped` counts */
 	unsigned char *map;
+	uint64_t id;         /* a later ring has a greater one; 0: there is none yet */
 	uint64_t start, end, dropped;
 	uint64_t kept;       /* log_record_raw of all records */
 	struct log_open open[LOG_PIPES];

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/observe/log_ring.h"
+#include "daemon/observe/log_inside.h"
 #include "proto/clock.h"
 #include "proto/fd.h"
 
@@ -19,11 +19,6 @@
 #define LEVEL_INFO   6 /* of lines that don't say */
 #define JOINT        " | "
 
-struct sandbox_log {
-	struct log_ring ring;
-	bool is_untold;    /* the ring is new and the caller doesn't know yet */
-	uint64_t begin;    /* position in the ring: the newest process's output */
-};
 
 /* ---- life ---- */
 
@@ -46,6 +41,7 @@ struct sandbox_log *sandbox_log_new(int ring_fd_take)
 		fd_close(&ring_fd_take);
 		return NULL;
 	}
+	TAILQ_INIT(&l->readers);
 	log_ring_init(&l->ring);
 	if (ring_fd_take != -1 && log_ring_adopt(&l->ring, ring_fd_take, &e) == -1)
 		sandbox_log_say(l, clock_wall_ms(), "the log kept from before is damaged and was left out: %s", e.text);
@@ -54,8 +50,10 @@ struct sandbox_log *sandbox_log_new(int ring_fd_take)
 
 struct sandbox_log *sandbox_log_free(struct sandbox_log *l)
 {
-	if (l)
-		log_ring_fini(&l->ring);
+	if (!l)
+		return NULL;
+	log_readers_gone(l);
+	log_ring_fini(&l->ring);
 	free(l);
 	return NULL;
 }
@@ -209,7 +207,7 @@ void sandbox_log_feed(struct sandbox_log *l, enum log_stream stream, const void 
 	}
 	*ret_new_ring = l->is_untold;
 	l->is_untold = false;
-	n = surplus(pipe, at, size);
+	n = log_readers_want(l) ? 0 : surplus(pipe, at, size);
 	if (n > 0) {
 		log_ring_empty(&l->ring); /* at once, not record by record */
 		log_ring_drop(&l->ring, n + l->ring.open[pipe].size);
@@ -221,7 +219,10 @@ void sandbox_log_feed(struct sandbox_log *l, enum log_stream stream, const void 
 		n = l->ring.open[pipe].size ? feed_open(l, pipe, at, size, wall_ms) : feed_fresh(l, pipe, at, size, wall_ms);
 		at += n;
 		size -= n;
+		if (l->ring.end - l->pumped > LOG_RING_CAPACITY / 4) /* before the ring overtakes its readers */
+			log_readers_pump(l);
 	}
+	log_readers_pump(l);
 }
 
 static void end_open(struct sandbox_log *l, unsigned pipe, int64_t wall_ms)
@@ -234,6 +235,7 @@ void sandbox_log_flush(struct sandbox_log *l, int64_t wall_ms)
 {
 	for (unsigned pipe = 0; pipe < LOG_PIPES; pipe++)
 		end_open(l, pipe, wall_ms);
+	log_readers_pump(l);
 }
 
 void sandbox_log_say(struct sandbox_log *l, int64_t wall_ms, const char *format, ...)
@@ -248,6 +250,7 @@ void sandbox_log_say(struct sandbox_log *l, int64_t wall_ms, const char *format,
 	record.size = (unsigned)strlen(text);
 	if (has_ring(l))
 		log_ring_add(&l->ring, &record, text);
+	log_readers_pump(l);
 }
 
 /* What was lost lies behind the unfinished lines: what comes next isn't their rest. */
@@ -258,6 +261,7 @@ void sandbox_log_dropped(struct sandbox_log *l, uint64_t bytes)
 	for (unsigned pipe = 0; pipe < LOG_PIPES; pipe++)
 		end_open(l, pipe, l->ring.open[pipe].wall_ms);
 	log_ring_drop(&l->ring, bytes);
+	log_readers_pump(l);
 }
 
 /* ---- showing ---- */
@@ -317,32 +321,49 @@ static bool walk_next(struct walk *w)
 	return false;
 }
 
-static void line_json(const struct walk *w, struct json_out *o)
+void log_line_json(const struct log_record *record, const char *text, bool is_unfinished, struct json_out *o)
 {
-	const struct log_record *record = &w->line.record;
-	const char *partial = w->is_unfinished ? "unfinished" : partial_names[record->partial];
+	const char *partial = is_unfinished ? "unfinished" : partial_names[record->partial];
 
-	json_out_object(o, NULL);
 	json_out_i64(o, "at", record->wall_ms);
 	json_out_text(o, "stream", stream_names[record->stream]);
 	json_out_text(o, "level", level_names[record->level]);
-	json_out_text_n(o, "text", w->line.text, record->size);
+	json_out_text_n(o, "text", text, record->size);
 	if (partial)
 		json_out_text(o, "partial", partial);
-	json_out_object_end(o);
+}
+
+static bool is_wanted(const struct walk *w, const struct log_query *q, uint64_t ring)
+{
+	struct seq seq = { ring, w->at };
+
+	return w->line.record.wall_ms >= q->since_ms && (w->is_unfinished ? !q->no_unfinished : seq_compare(seq, q->since) > 0);
+}
+
+unsigned sandbox_log_lines(const struct sandbox_log *l, const struct log_query *q, struct json_out *o)
+{
+	struct walk w;
+	unsigned n = 0, given = 0;
+
+	for (walk_begin(&w, l, 0); walk_next(&w);)
+		n += is_wanted(&w, q, l->ring.id);
+	for (walk_begin(&w, l, 0); walk_next(&w);) {
+		if (!is_wanted(&w, q, l->ring.id) || n-- > q->lines)
+			continue;
+		json_out_object(o, NULL);
+		log_line_json(&w.line.record, w.line.text, w.is_unfinished, o);
+		json_out_object_end(o);
+		given++;
+	}
+	return given;
 }
 
 void sandbox_log_json(const struct sandbox_log *l, unsigned lines, struct json_out *o)
 {
-	struct walk w;
-	unsigned n = 0;
+	struct log_query q = { .lines = lines };
 
-	for (walk_begin(&w, l, 0); walk_next(&w);)
-		n++;
 	json_out_array(o, "lines");
-	for (walk_begin(&w, l, 0); walk_next(&w); n--)
-		if (n <= lines)
-			line_json(&w, o);
+	(void)sandbox_log_lines(l, &q, o);
 	json_out_array_end(o);
 	json_out_u64(o, "dropped_bytes", l->ring.dropped);
 }

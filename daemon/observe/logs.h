@@ -9,9 +9,11 @@
 #ifndef SANDBOXD_LOGS_H
 #define SANDBOXD_LOGS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/observe/seq.h"
 #include "proto/buf.h"
 #include "proto/err.h"
 #include "proto/json_out.h"
@@ -36,6 +38,21 @@ void sandbox_log_dropped(struct sandbox_log *l, uint64_t bytes); /* lost while n
  * Lines that haven't ended yet come last, with partial "unfinished". bytes written = kept + dropped_bytes, exactly, where
  * kept is text, newlines and "<N>" of all lines that are there. */
 void sandbox_log_json(const struct sandbox_log *l, unsigned lines, struct json_out *o);
+
+/* ---- a page ---- */
+struct log_query {
+	unsigned lines;        /* the newest so many */
+	int64_t since_ms;
+	struct seq since;      /* only those behind it */
+	bool no_unfinished;    /* lines that haven't ended are left out */
+};
+/* Lines of the ring as items of the open array; returns how many. */
+unsigned sandbox_log_lines(const struct sandbox_log *l, const struct log_query *q, struct json_out *o);
+struct seq sandbox_log_first(const struct sandbox_log *l); /* all behind it is in the ring */
+struct seq sandbox_log_last(const struct sandbox_log *l);  /* what is to come is behind it */
+/* Bytes written that can't be read any more. */
+uint64_t sandbox_log_lost(const struct sandbox_log *l);
+
 /* The newest that the processes said (since sandbox_log_begin) as one cleaned text for an obituary: at most `room` bytes with
  * its NUL, whole lines where possible, joined by " | ". */
 void sandbox_log_last_words(const struct sandbox_log *l, char *to, size_t room);

@@ -273,7 +273,7 @@ int host_link_send(struct host_link *l, enum host_message_type type, uint64_t nu
 	return rc;
 }
 
-int host_link_call(struct host_link *l, uint64_t number, const char *function, const char *args, size_t args_size)
+int host_link_call(struct host_link *l, uint64_t number, bool is_cast, const char *function, const char *args, size_t args_size)
 {
 	static char body[LIMIT_BODY_BYTES + LIMIT_FUNCTION_BYTES + 1];
 	struct host_message head;
@@ -288,7 +288,10 @@ int host_link_call(struct host_link *l, uint64_t number, const char *function, c
 		return 1;
 	}
 	head = head_of(l, HOST_CALL, number);
+	if (is_cast)
+		head.flags |= HOST_F_CAST;
 	body[0] = (char)n;
+	/* NOLINTNEXTLINE(bugprone-not-null-terminated-result): the name's length stands before it, no NUL after */
 	memcpy(body + 1, function, n);
 	memcpy(body + 1 + n, args, args_size);
 	rc = host_send(l->channel_fd, &head, body, 1 + n + args_size, -1, &e);

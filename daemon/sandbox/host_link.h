@@ -48,6 +48,6 @@ void host_link_close(struct host_link *l, void (*closed)(struct host_link *l));
 /* 0: sent (or, for all but calls, queued); 1: no room (calls only): `writable` follows. -1: broken. */
 int host_link_send(struct host_link *l, enum host_message_type type, uint64_t number, int64_t value, const void *body, size_t size,
 	int state_fd);
-int host_link_call(struct host_link *l, uint64_t number, const char *function, const char *args, size_t args_size);
+int host_link_call(struct host_link *l, uint64_t number, bool is_cast, const char *function, const char *args, size_t args_size);
 
 #endif

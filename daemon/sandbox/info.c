@@ -134,6 +134,7 @@ void sandbox_info_json(const struct sandbox *sb, struct json_out *o)
 	else
 		json_out_null(o, "module");
 	json_out_u64(o, "version", sb->versions.current);
+	out_member(o, "abi", module);
 	out_member(o, "state_version", module);
 	json_out_text(o, "sha256", current ? current->sha256 : NULL);
 	json_out_i64(o, "created_at", sb->spec.created_at_ms);
@@ -143,7 +144,9 @@ void sandbox_info_json(const struct sandbox *sb, struct json_out *o)
 	calls_json(&sb->calls, o);
 	versions_json(&sb->versions, o, "versions");
 	out_member(o, "functions", module);
+	out_member(o, "timers", module);
 	out_member(o, "state", module);
+	out_member(o, "own_save", module);
 	if (sb->security)
 		json_out_raw(o, "security", sb->security, strlen(sb->security));
 	else

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "daemon/sandbox/registry.h"
+#include "daemon/sandbox/waits.h"
 #include "daemon/control/spawner_link.h"
 #include "daemon/observe/events.h"
 #include "proto/clock.h"
@@ -57,7 +58,7 @@ struct sandbox *sandbox_new(struct control *c, struct spec *spec_take, struct er
 	sb->ring_kept = -1;
 	life_init(&sb->life);
 	sb->txn_policy = txn_policy_default();
-	calls_init(&sb->calls, c->begin.epoch, sb->spec.max_queue);
+	calls_init(&sb->calls, c->begin.epoch, sb->spec.max_queue, sandbox_cast_failed, sb);
 	uv_timer_init(c->loop, &sb->life_timer);
 	uv_timer_init(c->loop, &sb->txn_timer);
 	uv_timer_init(c->loop, &sb->call_timer);
@@ -73,6 +74,7 @@ static void sandbox_free(struct sandbox *sb)
 	reload_fini(&sb->reload);
 	spec_fini(&sb->spec);
 	fd_close(&sb->state_fd);
+	sandbox_log_close(sb);
 	sandbox_log_free(sb->log);
 	blob_unref(sb->create_object);
 	free(sb->create_warnings);
@@ -115,6 +117,7 @@ static void sandbox_gone_finish(struct sandbox *sb)
 
 	sb->gone_request = NULL;
 	registry_remove(sb->control->registry, sb);
+	sandbox_log_remove(sb);
 	events_add(sb->control->events, "sandbox.destroyed", sb->spec.id, sb->spec.owner, NULL, NULL);
 	if (r && sb->gone_ok) {
 		struct buf b = BUF_INIT;
@@ -138,6 +141,7 @@ static void sandbox_gone_finish(struct sandbox *sb)
 		}
 		(void)rpc_error(r, &sb->gone_error, extra);
 	}
+	waits_gone(sb);
 	err_set(&sb->gone_error, ERR_NOT_FOUND, "sandbox %s has been destroyed", sb->spec.id);
 	calls_refuse(&sb->calls, &sb->gone_error);
 	uv_close((uv_handle_t *)&sb->life_timer, timer_closed_cb);

@@ -6,7 +6,8 @@
  *   life.c      (daemon/supervise) decides; sandbox_life.c carries the decisions out
  *   start.c     places the object, asks for a process, speaks the first words to it
  *   exit.c      a process has ended: what it was, who is told
- *   talk.c      what a host says, and calls
+ *   talk.c      what a host says, calls and casts
+ *   waits.c     requests that wait for a state
  *   transaction.c (daemon/reload) decides; sandbox_txn.c carries a reload or a save out
  *   take_over.c a new control finds it in the spawner's table
  *   info.c      shows it
@@ -41,6 +42,7 @@ struct spec {
 	uint32_t max_queue;
 	char profile[PROFILE_BYTES];
 	bool strict;
+	bool persist;                    /* false: nothing of it reaches the disk but its events */
 	char *config, *labels;           /* JSON objects, owned */
 };
 
@@ -69,6 +71,7 @@ struct host {
 	bool reported, ready;
 	bool found;                      /* taken over: no STATUS yet */
 	bool undoing;                    /* taken over in a reload: ABORT was sent */
+	unsigned old_casts;              /* taken over: so many casts of earlier clients may still tell that they failed */
 	char kill_text[96];              /* why control killed it outside the life's rules; "" */
 	struct host_death death;
 	bool has_death;
@@ -129,7 +132,9 @@ struct sandbox {
 	char *module, *security;         /* JSON from READY and REPORT, owned; NULL: not known */
 	struct last_exit last_exit;
 	struct sandbox_log *log;
+	struct log_writer *log_writer;   /* NULL: the log is in memory only */
 	int ring_kept;                   /* the ring that the spawner holds; -1 */
+	struct wait *waits;              /* requests that wait for a state (waits.h) */
 	uv_timer_t life_timer, txn_timer, call_timer;
 	unsigned open_handles;
 	bool gone;                       /* out of the registry */
@@ -148,6 +153,12 @@ void sandbox_gone(struct sandbox *sb);      /* LIFE_DO_GONE: FORGET, leave the r
 struct sandbox *sandbox_of(void *data);     /* a handle's data, checked */
 void sandbox_path(const struct sandbox *sb, uint64_t serial, char to[LIMIT_PATH_BYTES + 1]); /* objects_dir/id/serial.so */
 const struct version *sandbox_running_version(const struct sandbox *sb); /* NULL before the first start */
+
+/* ---- log.c ---- */
+void sandbox_log_keep(struct sandbox *sb, bool is_fresh); /* from here on its log goes to files too; is_fresh: just created */
+void sandbox_log_close(struct sandbox *sb);               /* what is there is written */
+void sandbox_log_remove(struct sandbox *sb);              /* with its files */
+void sandbox_logs_begin(struct control *c);               /* of all that are in the registry; files of others go */
 
 /* ---- spec.c ---- */
 int spec_from_request(struct spec *s, const struct control *c, const struct rpc_request *r, struct err *e);
@@ -179,6 +190,8 @@ extern const struct host_link_owner sandbox_host_owner;
 void sandbox_ready(struct sandbox *sb);     /* host and object store are both ready */
 void sandbox_pump(struct sandbox *sb);      /* sends the calls that may be sent */
 int sandbox_call(struct sandbox *sb, struct rpc_request *r, struct err *e);
+/* Tells it as the event call.failed: of calls.cast_failed. */
+void sandbox_cast_failed(void *sb, const char *function, const struct err *e);
 void sandbox_keep_ring(struct sandbox *sb); /* the log's ring, once there is one */
 void sandbox_kill_host(struct sandbox *sb, const char *why); /* a violation: its end is a crash */
 void error_from_host(struct err *e, char step[32], const struct host_message *head, const char *body, enum err_code otherwise);

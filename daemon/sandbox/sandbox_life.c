@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/sandbox/sandbox.h"
+#include "daemon/sandbox/waits.h"
 #include "daemon/control/spawner_link.h"
 #include "daemon/observe/events.h"
 #include "proto/clock.h"
@@ -210,9 +211,10 @@ static struct life_event event_of(enum life_event_type type)
 
 static void state_event(struct sandbox *sb, enum life_state before)
 {
-	if (sb->life.state != before)
-		events_add(sb->control->events, "sandbox.status", sb->spec.id, sb->spec.owner, "status",
-			life_state_text(sb->life.state));
+	if (sb->life.state == before)
+		return;
+	events_add(sb->control->events, "sandbox.status", sb->spec.id, sb->spec.owner, "status", life_state_text(sb->life.state));
+	waits_state(sb);
 }
 
 /* Carries actions out, then takes the facts that they brought up, until there are none. */

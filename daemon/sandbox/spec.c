@@ -126,7 +126,7 @@ int spec_from_request(struct spec *s, const struct control *c, const struct rpc_
 	const char *profile = rpc_text(r, "profile");
 
 	*s = (struct spec){ .owner = rpc_uid(r), .created_at_ms = clock_wall_ms(), .policy = life_policy_default(),
-		.max_queue = (uint32_t)rpc_integer(r, "max_queue", LIMIT_CALL_QUEUE), .strict = rpc_bool(r, "strict", false) };
+		.max_queue = (uint32_t)rpc_integer(r, "max_queue", LIMIT_CALL_QUEUE), .strict = rpc_bool(r, "strict", false), .persist = true };
 	(void)snprintf(s->id, sizeof s->id, "%s", rpc_text(r, "id"));
 	(void)snprintf(s->profile, sizeof s->profile, "%s", profile ? profile : "medium");
 	if (strcmp(s->profile, "low") == 0 && !rpc_is_admin(r))
@@ -294,6 +294,7 @@ static int policy_load(struct spec *s, struct json_span top, struct err *e)
 	char restart[16];
 
 	*p = life_policy_default();
+	s->persist = true;
 	if (!get_text(top, "restart", restart, sizeof restart) || !get_u32(top, "intensity", &p->budget.intensity) ||
 		!get_u32(top, "period_ms", &p->budget.period_ms) || !get_u32(top, "start_timeout_ms", &p->start_timeout_ms) ||
 		!get_u32(top, "shutdown_ms", &p->shutdown_ms) || !get_u32(top, "max_queue", &s->max_queue) ||
@@ -324,8 +325,10 @@ int spec_load(struct sandbox *sb, const char *json, size_t size, struct err *e)
 	uint32_t owner = 0, format = 0;
 	char *text;
 
-	if (json_check(json, size, e) < 0 || json_type(top) != '{')
+	if (json_check(json, size, e) < 0)
 		return err_prefix(e, "kept spec");
+	if (json_type(top) != '{')
+		return err_set(e, ERR_IO, "a kept spec is not an object");
 	if (!get_u32(top, "format", &format) || format != SPEC_FORMAT)
 		return err_set(e, ERR_IO, "a kept spec has format %u, this program reads %d", format, SPEC_FORMAT);
 	if (!get_text(top, "id", s->id, sizeof s->id) || !name_is_id(s->id, strlen(s->id)) || !get_u32(top, "owner", &owner) ||
@@ -351,6 +354,8 @@ int spec_load(struct sandbox *sb, const char *json, size_t size, struct err *e)
 	if (text && size <= sizeof life / 3 * 4 && base64_decode(life, text, size) == (int64_t)sizeof sb->life)
 		memcpy(&sb->life, life, sizeof sb->life);
 	free(text);
-	calls_init(&sb->calls, sb->control->begin.epoch, s->max_queue);
-	return s->config && s->labels ? 0 : err_set(e, ERR_IO, "a kept spec lacks config or labels");
+	calls_init(&sb->calls, sb->control->begin.epoch, s->max_queue, sandbox_cast_failed, sb);
+	return s->config && s->labels && s->config[0] == '{' && s->labels[0] == '{' ?
+		0 :
+		err_set(e, ERR_IO, "a kept spec lacks config or labels");
 }

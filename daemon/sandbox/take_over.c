@@ -131,6 +131,7 @@ static void entry_exited(struct sandbox *sb, const struct spawner_message *m)
 		host_link_drain(&h->link);
 	}
 	exit_record(sb, m);
+	calls_crashed(&sb->calls, sb->spec.id, sb->last_exit.reason);
 	if (h) {
 		sb->host = NULL;
 		host_abandon(h);
@@ -139,6 +140,19 @@ static void entry_exited(struct sandbox *sb, const struct spawner_message *m)
 	ack.generation = m->generation;
 	spawner_send(sb->control->spawner, &ack, NULL, 0);
 	adopt(sb, LIFE_FOUND_EXITED, sb->last_exit.exit, m->started_ms);
+}
+
+/* Calls with keys: their answers are still to come from the host, or from its end. */
+static void calls_found(struct sandbox *sb)
+{
+	struct rpc_request *r;
+	const char *function;
+	struct err e = ERR_INIT;
+	uint64_t number;
+
+	while ((r = rpc_key_adopt(sb->control, sb->spec.id, &number, &function)))
+		if (calls_adopt(&sb->calls, r, number, function, &e) < 0)
+			(void)rpc_error(r, &e, NULL);
 }
 
 static void entry_adopt(struct control *c, struct entry *en)
@@ -160,14 +174,17 @@ static void entry_adopt(struct control *c, struct entry *en)
 			sb->host->serial = sb->serial;
 			sb->host->reported = true; /* what it says of its walls now may be the module's words */
 			sb->host->found = true;
+			sb->host->old_casts = LIMIT_CALLS_IN_HOST;
 		}
 	}
+	calls_found(sb);
 	if (m->flags & SPAWNER_F_EXITED) {
 		entry_exited(sb, m);
 	} else if (sb->host) {
 		over.waiting++;
 		(void)host_link_send(&sb->host->link, HOST_QUERY, 0, 0, NULL, 0, -1);
 	} else {
+		calls_crashed(&sb->calls, sb->spec.id, "it has no process");
 		adopt(sb, LIFE_FOUND_NONE, LIFE_EXIT_ERROR, 0);
 	}
 }
@@ -255,6 +272,7 @@ void sandbox_found(struct sandbox *sb, const struct host_message *status)
 	if (!sb->host || !sb->host->found)
 		return;
 	sb->host->found = false;
+	calls_received(&sb->calls, status->sequence);
 	resolve(sb, status, adopted);
 	if (!adopted && --over.waiting == 0)
 		over_finish();

@@ -236,13 +236,70 @@ static void answer_call(struct sandbox *sb, struct rpc_request *r, const struct 
 	buf_fini(&b);
 }
 
+static void answer_cast(struct sandbox *sb, struct rpc_request *r)
+{
+	cJSON *result = cJSON_CreateObject();
+
+	cJSON_AddBoolToObject(result, "taken", true);
+	cJSON_AddNumberToObject(result, "version", sb->versions.current);
+	(void)rpc_result(r, result);
+}
+
 static void on_reply(struct sandbox *sb, const struct host_message *head, const char *body)
 {
 	struct rpc_request *r = NULL;
+	struct err e = ERR_INIT;
 
-	/* A taken-over host repeats what an earlier control's clients asked: nobody waits. */
-	if (calls_replied(&sb->calls, head->number, &r) && r)
+	if (!calls_replied(&sb->calls, head->number, head->status == 0, &r)) {
+		/* A taken-over host repeats what an earlier control's clients asked: nobody waits. Or a cast, late, and then refused. */
+		if (head->status != 0) {
+			error_from_host(&e, NULL, head, body, ERR_MODULE_ERROR);
+			(void)calls_cast_ended(&sb->calls, head->number, &e);
+		}
+	} else if (!r) {
+		(void)0;
+	} else if (rpc_method(r) == &methods[METHOD_SANDBOX_CAST] && head->status == 0) {
+		answer_cast(sb, r);
+	} else {
 		answer_call(sb, r, head, body);
+	}
+	sandbox_pump(sb);
+}
+
+void sandbox_cast_failed(void *ctx, const char *function, const struct err *e)
+{
+	struct sandbox *sb = ctx;
+	struct json_out *o = events_begin(sb->control->events, "call.failed", sb->spec.id, sb->spec.owner);
+
+	json_out_text(o, "function", function);
+	json_out_text(o, "code", err_code_text(e->code));
+	if (e->code == ERR_MODULE_ERROR && e->name[0])
+		json_out_text(o, "module_code", e->name);
+	json_out_text(o, "message", e->text);
+	events_end(sb->control->events);
+}
+
+/* A cast that an earlier control's client made, in a host that was taken over: at most as many as can have been sent. */
+static void old_cast_failed(struct sandbox *sb, const struct host_message *head, const char *body, const struct err *e)
+{
+	char raw[LIMIT_FUNCTION_BYTES + 1], function[LIMIT_FUNCTION_BYTES + 1];
+	int64_t n = json_string(json_get((struct json_span){ body, head->body_bytes }, "step"), raw, sizeof raw);
+
+	if (sb->host->old_casts == 0 || head->number >> 32 >= sb->control->begin.epoch)
+		return;
+	sb->host->old_casts--;
+	text_clean(function, sizeof function, raw, n > 0 ? (size_t)n : 0);
+	sandbox_cast_failed(sb, function, e);
+}
+
+static void on_cast_ended(struct sandbox *sb, const struct host_message *head, const char *body)
+{
+	struct err e = ERR_INIT;
+
+	if (head->status != 0)
+		error_from_host(&e, NULL, head, body, ERR_MODULE_ERROR);
+	if (!calls_cast_ended(&sb->calls, head->number, head->status != 0 ? &e : NULL) && head->status != 0)
+		old_cast_failed(sb, head, body, &e);
 	sandbox_pump(sb);
 }
 
@@ -371,6 +428,7 @@ static on_message *const on_messages[HOST_TO_CONTROL__N] = {
 	[HOST_ABORTED] = on_aborted,
 	[HOST_STOPPED] = on_stopped,
 	[HOST_DEATH] = on_death,
+	[HOST_CAST_ENDED] = on_cast_ended,
 };
 
 static void link_message(struct host_link *l, const struct host_message *head, const char *body)
@@ -444,7 +502,7 @@ static int send_call(void *ctx, const struct call *c)
 {
 	struct sandbox *sb = ctx;
 
-	return host_link_call(&sb->host->link, c->number, c->function, c->args, c->args_size);
+	return host_link_call(&sb->host->link, c->number, c->is_cast, c->function, c->args, c->args_size);
 }
 
 static void arm_call_timer(struct sandbox *sb)

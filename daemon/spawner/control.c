@@ -47,6 +47,8 @@ static void begin_fill(const struct spawner *sp, struct control_begin *b)
 	b->everyone_operates = c->everyone_operates;
 	b->n_administrators = (uint16_t)c->n_administrators;
 	b->n_operators = (uint16_t)c->n_operators;
+	b->n_administrator_groups = (uint16_t)c->n_administrator_groups;
+	b->n_operator_groups = (uint16_t)c->n_operator_groups;
 	b->daemon_uid = geteuid();
 	b->max_sandboxes = c->max_sandboxes;
 	b->max_jobs = c->max_jobs;
@@ -61,6 +63,10 @@ static void begin_fill(const struct spawner *sp, struct control_begin *b)
 		b->administrators[i] = c->administrators[i];
 	for (size_t i = 0; i < c->n_operators; i++)
 		b->operators[i] = c->operators[i];
+	for (size_t i = 0; i < c->n_administrator_groups; i++)
+		b->administrator_groups[i] = c->administrator_groups[i];
+	for (size_t i = 0; i < c->n_operator_groups; i++)
+		b->operator_groups[i] = c->operator_groups[i];
 	(void)snprintf(b->socket_path, sizeof b->socket_path, "%s", c->socket_path);
 	(void)snprintf(b->state_dir, sizeof b->state_dir, "%s", c->state_dir);
 	(void)snprintf(b->objects_dir, sizeof b->objects_dir, "%s", sp->objects_dir);
@@ -84,7 +90,8 @@ static pid_t control_fork(struct spawner *sp, int its_end, struct err *e)
 	plan.fds[2] = STDERR_FILENO;
 	plan.fds[CONTROL_FD_SPAWNER] = its_end;
 	plan.fds[CONTROL_FD_LISTEN] = sp->listener.fd;
-	plan.n_fds = CONTROL_FD_LISTEN + 1;
+	plan.fds[CONTROL_FD_OUTCOMES] = sp->outcomes_fd;
+	plan.n_fds = CONTROL_FD_OUTCOMES + 1;
 	plan.extra[CHILD_FD_PROGRAM] = sp->programs.control;
 	plan.change_ids = sp->is_root;
 	plan.uid = plan.gid = sp->control_uid;

@@ -121,6 +121,8 @@ static int remove_level(int parent_fd, const char *name, int depth, struct err *
 	fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd == -1 && errno == ENOENT)
 		return 0;
+	if (fd == -1 && (errno == ENOTDIR || errno == ELOOP)) /* a link or a file in its place: that goes, not what it points to */
+		return unlinkat(parent_fd, name, 0) == 0 || errno == ENOENT ? 0 : err_sys(e, ERR_IO, "cannot remove %s", name);
 	if (fd == -1)
 		return err_sys(e, ERR_IO, "cannot open the folder %s", name);
 	if (empty_level(fd, depth, e) == -1)

@@ -16,6 +16,9 @@
 #include "proto/names.h"
 
 #define CONFIG_FILE "/etc/sandboxd/sandboxd.conf"
+#define USERS_FILE  "/etc/passwd"
+#define GROUPS_FILE "/etc/group"
+#define NAMES_BYTES (4u << 20) /* of each: some 50,000 users */
 
 const char options_help[] =
 	"Usage: sandboxd [OPTION]...\n"
@@ -41,10 +44,11 @@ const char options_help[] =
 	"  --help              print this and exit\n"
 	"\n"
 	"Configuration: lines `key = value`, `#` begins a comment. Keys: socket, state_dir,\n"
-	"runtime_dir, socket_mode, socket_group, administrators, operators, uid_first,\n"
-	"uid_count, max_sandboxes, max_memory_bytes, max_processes, max_open_files,\n"
-	"max_file_size_bytes, max_jobs, compile_memory_bytes, compile_timeout_ms.\n"
-	"Options of the command line go before it.\n"
+	"runtime_dir, socket_mode, socket_group, administrators, operators,\n"
+	"administrator_groups, operator_groups, uid_first, uid_count, max_sandboxes,\n"
+	"max_memory_bytes, max_processes, max_open_files, max_file_size_bytes, max_jobs,\n"
+	"compile_memory_bytes, compile_timeout_ms. Users and groups are numbers, or names of\n"
+	"/etc/passwd and /etc/group. Options of the command line go before it.\n"
 	"\n"
 	"Signals: SIGTERM, SIGINT stop all sandboxes in order and end; a second one hurries.\n"
 	"SIGHUP is ignored.\n"
@@ -113,12 +117,23 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 	return 0;
 }
 
+/* A file that can't be read has no names: whoever uses one is told. */
+static char *names_read(const char *path, size_t *ret_size)
+{
+	autoclose int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	struct err ignored = ERR_INIT;
+
+	*ret_size = 0;
+	return fd == -1 ? NULL : fd_read_all(fd, NAMES_BYTES, ret_size, &ignored);
+}
+
 static int file_apply(struct config *c, const char *path, bool may_lack, struct err *e)
 {
 	autoclose int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct config_names names = { 0 };
+	char *text, *users, *groups;
 	struct stat st;
 	size_t size;
-	char *text;
 	int result;
 
 	if (fd == -1 && errno == ENOENT && may_lack)
@@ -132,7 +147,13 @@ static int file_apply(struct config *c, const char *path, bool may_lack, struct 
 	text = fd_read_all(fd, LIMIT_CONFIG_BYTES, &size, e);
 	if (!text)
 		return err_prefix(e, "configuration %s", path);
-	result = config_parse(c, text, size, path, e);
+	users = names_read(USERS_FILE, &names.users_size);
+	groups = names_read(GROUPS_FILE, &names.groups_size);
+	names.users = users;
+	names.groups = groups;
+	result = config_parse_named(c, text, size, path, &names, e);
+	free(users);
+	free(groups);
 	free(text);
 	return result;
 }

@@ -2,6 +2,7 @@
  *
  * What control asks for: one handler per op. A handler fills the reply and may keep descriptors by fd_take; all others are
  * closed behind it. An err that it returns becomes an ERROR reply. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -95,6 +96,8 @@ static int on_hold(struct spawner *sp, struct request *r, struct err *e)
 		return REFUSE(e, EEXIST, "the sandbox '%s' is held already", r->m->sandbox);
 	if (validate_keep(SPAWNER_KEEP_SPEC, r->fds[0], e) == -1)
 		return -1;
+	if (!fd_room_beside(LIMIT_RESERVED_FDS / 2)) /* what is left is for starting those again that are there */
+		return REFUSE(e, EMFILE, "no descriptors are left: raise the limit");
 	entry = table_add(&sp->table, r->m->sandbox, e);
 	if (!entry) {
 		e->sys_errno = ENOSPC;
@@ -135,6 +138,7 @@ static int on_keep(struct spawner *sp, struct request *r, struct err *e)
 		place = &entry->fds[ENTRY_RING];
 		break;
 	}
+	assert(place); /* validate_keep knows the same kinds */
 	fd_close(place);
 	if (r->n_fds)
 		*place = fd_take(&r->fds[0]);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -241,13 +242,23 @@ static int report_pipe_open(struct spawner *sp, struct err *e)
 	return 0;
 }
 
+/* What keyed requests came to, kept for the next control. Its pages are taken as it fills. */
+static int outcomes_make(struct spawner *sp, struct err *e)
+{
+	sp->outcomes_fd = memfd_create("outcomes", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (sp->outcomes_fd == -1 || ftruncate(sp->outcomes_fd, LIMIT_OUTCOMES_BYTES) == -1 ||
+		fcntl(sp->outcomes_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == -1)
+		return err_sys(e, ERR_UNAVAILABLE, "cannot make the memory for outcomes");
+	return 0;
+}
+
 static void spawner_init(struct spawner *sp, const struct config *c)
 {
 	memset(sp, 0, sizeof *sp);
 	sp->config = *c;
 	sp->is_root = geteuid() == 0;
 	sp->control_uid = geteuid();
-	sp->runtime_fd = sp->lock_fd = sp->objects_fd = sp->jobs_fd = sp->null_fd = -1;
+	sp->runtime_fd = sp->lock_fd = sp->objects_fd = sp->jobs_fd = sp->null_fd = sp->outcomes_fd = -1;
 	sp->signal_fd = sp->report_read_fd = sp->report_write_fd = -1;
 	sp->listener = (struct listener)LISTENER_INIT;
 	sp->programs = (struct programs)PROGRAMS_INIT;
@@ -260,7 +271,7 @@ int spawner_open(struct spawner *sp, const struct config *c, struct err *e)
 {
 	spawner_init(sp, c);
 	if (signals_open(sp, e) == -1 || programs_open(&sp->programs, e) == -1 || instance_open(sp, e) == -1 ||
-		report_pipe_open(sp, e) == -1 || table_init(&sp->table, c->max_sandboxes, e) == -1 ||
+		report_pipe_open(sp, e) == -1 || outcomes_make(sp, e) == -1 || table_init(&sp->table, c->max_sandboxes, e) == -1 ||
 		listener_open(&sp->listener, c, e) == -1)
 		return -1;
 	return 0;
@@ -271,6 +282,7 @@ void spawner_close(struct spawner *sp)
 	listener_close(&sp->listener);
 	table_fini(&sp->table);
 	fd_close(&sp->control.fd);
+	fd_close(&sp->outcomes_fd);
 	instance_close(sp);
 	programs_close(&sp->programs);
 	slices_close(&sp->slices);

@@ -66,6 +66,7 @@ struct spawner {
 	bool is_root;
 	uid_t control_uid; /* = gid */
 	int runtime_fd, lock_fd, objects_fd, jobs_fd, null_fd;
+	int outcomes_fd;             /* of all controls (CONTROL_FD_OUTCOMES) */
 	bool objects_mounted;
 	char objects_dir[LIMIT_PATH_BYTES + 1], jobs_dir[LIMIT_PATH_BYTES + 1];
 	struct listener listener;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Objects on disk: <state>/objects/<sha256>, immutable, each under its hash; and the copies that hosts load.
+ * Objects: immutable, each under its hash. Those of sandboxes that are kept lie in <state>/objects/<sha256> (folder.h); those of
+ * sandboxes that are not (`persist: false`) beside the copies that their host loads, in the runtime folder, as <sha256>.object.
  * All functions block: they run in storage jobs (or in tests). */
 #ifndef SANDBOXD_OBJECTS_H
 #define SANDBOXD_OBJECTS_H
@@ -20,5 +21,10 @@ int objects_get(int state_dir_fd, const char *sha256, struct blob **ret, struct 
 int objects_place(const struct blob *object, const char *path, struct err *e);
 /* Removes what no version refers to: keep(ctx, sha256) says. Returns how many were removed, -1 with err. */
 int objects_collect(int state_dir_fd, bool (*keep)(void *ctx, const char *sha256), void *ctx, struct err *e);
+
+/* The same for a sandbox that touches no disk: `folder` is <objects_dir>/<sandbox>. Mode 0600: control's own. */
+int objects_put_volatile(const char *folder, const struct blob *object, struct err *e);
+int objects_get_volatile(const char *folder, const char *sha256, struct blob **ret, struct err *e);
+void objects_remove_volatile(const char *folder, const char *sha256);
 
 #endif

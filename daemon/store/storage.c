@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "daemon/store/database.h"
 #include "proto/fd.h"
 
 #define STORAGE_MAGIC 0x73746f72u
@@ -27,6 +28,7 @@ struct job_list {
 struct storage {
 	unsigned magic;
 	int dir_fd;
+	struct database *database; /* the thread's */
 	uv_thread_t thread;
 	uv_async_t async;
 	uv_mutex_t lock;          /* guards the members down to `ended` */
@@ -64,29 +66,111 @@ static struct storage_job *list_take_first(struct job_list *l)
 	return job;
 }
 
+static void list_move(struct job_list *from, struct job_list *to)
+{
+	list_init(to);
+	if (!from->first)
+		return;
+	*to = *from;
+	list_init(from);
+}
+
+/* ---- in the thread ---- */
+
+static void job_finished(struct storage *s, struct storage_job *job)
+{
+	uv_mutex_lock(&s->lock);
+	list_add(&s->finished, job);
+	(void)uv_async_send(&s->async);
+	uv_mutex_unlock(&s->lock);
+}
+
+static int write_all_of(struct storage *s, struct storage_job *first, struct err *e)
+{
+	if (database_begin(s->database, e) == -1)
+		return -1;
+	for (struct storage_job *job = first; job; job = job->next) {
+		job->err = (struct err)ERR_INIT;
+		if (job->write(job, s->database) == -1) {
+			*e = job->err;
+			database_rollback(s->database);
+			return -1;
+		}
+	}
+	if (database_commit(s->database, e) == 0)
+		return 0;
+	database_rollback(s->database);
+	return -1;
+}
+
+/* The second parts of all that wait for it: together, or, if that fails, each alone, so that one can't take others with it. */
+static void commit(struct storage *s, struct job_list *writes)
+{
+	struct err e = ERR_INIT;
+	struct storage_job *job;
+	bool together;
+
+	if (!writes->first)
+		return;
+	if (!s->database)
+		(void)err_set(&e, ERR_IO, "the registry isn't open");
+	together = s->database && write_all_of(s, writes->first, &e) == 0;
+	while ((job = list_take_first(writes))) {
+		struct err alone = e;
+
+		if (!together && (!s->database || write_all_of(s, job, &alone) == -1)) {
+			job->err = alone;
+			job->status = -1;
+		}
+		job_finished(s, job);
+	}
+}
+
+static void batch_run(struct storage *s, struct job_list *batch)
+{
+	struct job_list writes;
+	struct storage_job *job;
+
+	list_init(&writes);
+	while ((job = list_take_first(batch))) {
+		if (job->barrier)
+			commit(s, &writes);
+		if (job->work)
+			job->work(job);
+		if (job->write && job->status == 0)
+			list_add(&writes, job);
+		else
+			job_finished(s, job);
+	}
+	commit(s, &writes);
+}
+
 static void thread_main(void *arg)
 {
 	struct storage *s = arg;
-	struct storage_job *job;
+	struct job_list batch;
 
 	uv_mutex_lock(&s->lock);
 	for (;;) {
 		while (!s->waiting.first && !s->stopping)
 			uv_cond_wait(&s->wake, &s->lock);
-		job = list_take_first(&s->waiting);
-		if (!job)
+		list_move(&s->waiting, &batch);
+		if (!batch.first)
 			break;
 		uv_mutex_unlock(&s->lock);
-		job->work(job);
+		batch_run(s, &batch);
 		uv_mutex_lock(&s->lock);
-		list_add(&s->finished, job);
-		(void)uv_async_send(&s->async);
 	}
+	uv_mutex_unlock(&s->lock);
+	s->database = database_close(s->database); /* may write: the last checkpoint */
+	uv_mutex_lock(&s->lock);
 	s->ended = true;
 	if (s->has_async)
 		(void)uv_async_send(&s->async);
 	uv_mutex_unlock(&s->lock);
 }
+
+/* ---- on the loop ---- */
 
 /* Tells what had been finished when it was called; what `done` submits in turn waits for the next call. */
 static void tell_finished(struct storage *s)
@@ -229,7 +313,7 @@ int storage_start(uv_loop_t *loop, const char *state_dir, struct storage **ret, 
 
 void storage_submit(struct storage *s, struct storage_job *job)
 {
-	assert(job->work && job->done);
+	assert((job->work || job->write) && job->done);
 	job->status = 0;
 	job->err = (struct err)ERR_INIT;
 	uv_mutex_lock(&s->lock);
@@ -256,4 +340,14 @@ void storage_stop(struct storage *s, void (*stopped)(void *ctx), void *ctx)
 int storage_dir_fd(const struct storage *s)
 {
 	return s->dir_fd;
+}
+
+struct database *storage_database(const struct storage *s)
+{
+	return s->database;
+}
+
+void storage_set_database(struct storage *s, struct database *d_take)
+{
+	s->database = d_take;
 }

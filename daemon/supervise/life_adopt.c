@@ -29,6 +29,8 @@ static void adopt_sanitise(struct life *l, int64_t now_ms)
 	l->stage = STAGE_NONE;
 	if (l->ready_ms < 0 || l->ready_ms > now_ms)
 		l->ready_ms = now_ms;
+	if (l->timer_at_ms < 0) /* due long ago; and a difference of times may not overflow */
+		l->timer_at_ms = 0;
 	budget_sanitise(&l->budget, now_ms);
 }
 
@@ -72,7 +74,8 @@ static enum life_state adopt_ended(struct step *s, const struct life_finding *f,
 
 static enum life_state adopt_starting(struct step *s, const struct life_finding *f)
 {
-	int64_t left_ms = f->started_ms + s->p->start_timeout_ms - s->ev->now_ms;
+	int64_t now_ms = s->ev->now_ms, started_ms = f->started_ms < 0 || f->started_ms > now_ms ? now_ms : f->started_ms;
+	int64_t left_ms = started_ms + s->p->start_timeout_ms - now_ms;
 
 	switch (f->found) {
 	case LIFE_FOUND_SERVING:
@@ -171,10 +174,11 @@ void life_adopt(struct life *l, const struct life_policy *p, const struct life_f
 		.exit = found->found == LIFE_FOUND_EXITED ? found->exit : LIFE_EXIT_ERROR };
 	struct step s = { .l = l, .p = p, .ev = &ev, .out = out };
 	bool alive = found->found != LIFE_FOUND_NONE && found->found != LIFE_FOUND_EXITED;
-	int64_t timer_at_ms = l->timer_at_ms;
+	int64_t timer_at_ms;
 
 	memset(out, 0, sizeof *out);
 	adopt_sanitise(l, now_ms);
+	timer_at_ms = l->timer_at_ms;
 	l->timer_at_ms = 0;
 	l->kept = found->has_state;
 	l->kept_sealed = l->kept && l->kept_sealed;

@@ -28,6 +28,7 @@ DEADLINE_S = 30 * MULTIPLIER  # for what must happen, but not how fast
 IS_ROOT = os.geteuid() == 0
 OTHER_UID, THIRD_UID = 54321, 54322  # of users that own nothing
 PR_SET_CHILD_SUBREAPER = 36
+RECORD = os.environ.get("SANDBOXD_RECORD")  # a folder: what each Client sends and gets is written there (tests/clients)
 
 ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -158,6 +159,7 @@ class Client:
         self.buffer = b""
         self.next_id = 0
         self.early = {}
+        self.record = tempfile.mkdtemp(prefix="", dir=RECORD) if RECORD else None
         try:
             self.socket.settimeout(timeout)
             self.socket.connect(path)
@@ -168,6 +170,11 @@ class Client:
     def close(self):
         self.socket.close()
 
+    def recorded(self, name, data):
+        if self.record:
+            with open(os.path.join(self.record, name), "ab") as f:
+                f.write(data)
+
     def __enter__(self):
         return self
 
@@ -176,6 +183,7 @@ class Client:
 
     def send(self, data):
         self.socket.settimeout(self.timeout)
+        self.recorded("sent", data)
         self.socket.sendall(data)
 
     def line(self, timeout=None):
@@ -193,6 +201,7 @@ class Client:
                 raise Closed("closed by the daemon after %r" % self.buffer[:200])
             self.buffer += data
         line, self.buffer = self.buffer.split(b"\n", 1)
+        self.recorded("got", line + b"\n")
         return line
 
     def at_end(self, timeout=None):
@@ -363,6 +372,7 @@ class Daemon:
         """The pids of its sandbox-host processes that live."""
         found = []
         for pid, start in descendants(self.pid):
+            name = ""
             try:
                 name = os.path.basename(os.readlink("/proc/%d/exe" % pid))
             except OSError:  # not readable for an ordinary user: hosts aren't dumpable

@@ -4,7 +4,7 @@
 be an older generation's words is passed over. The daemon and all other sandboxes never notice."""
 from harness import Case, RpcError, main, module, wait_for
 
-REPORT, READY, FAILED, REPLY, STATUS, REHEARSED, QUIESCED, SAVED, LOADED, COMMITTED, UNLOADED, ABORTED, STOPPED, DEATH = range(64, 78)
+REPORT, READY, FAILED, REPLY, STATUS, REHEARSED, QUIESCED, SAVED, LOADED, COMMITTED, UNLOADED, ABORTED, STOPPED, DEATH, CAST_ENDED = range(64, 79)
 BEGIN, CALL = 1, 3
 BODY_FD = 1
 
@@ -109,7 +109,33 @@ class Forged(Case):
         self.is_killed(lambda: self.forge(n_fds=8))
 
     def test_type_out_of_range(self):
-        self.is_killed(lambda: self.forge(type=DEATH + 1), "type")
+        self.is_killed(lambda: self.forge(type=CAST_ENDED + 1), "type")
+
+    def failed_calls(self):
+        return [e for e in self.client.events("bad") if e["type"] == "call.failed"]
+
+    def test_end_of_casts_that_were_never_made(self):
+        error = '{"code":"module_error","message":"not really","step":"message"}'
+        epoch, before = self.client.rpc("daemon.info")["epoch"], len(self.failed_calls())
+        for number in (0, 1, epoch << 32 | 1, (epoch - 1) << 32 | 1):
+            self.is_ignored(type=CAST_ENDED, status=1, number=number, body=error, times=50)
+        self.assertEqual(len(self.failed_calls()), before)  # nor can it flood the events
+
+    def test_end_of_a_call_that_is_no_cast(self):
+        self.is_ignored(type=CAST_ENDED, status=1, number=(self.client.rpc("daemon.info")["epoch"] << 32) | 1, body="{}")
+
+    def test_end_of_a_cast_twice(self):
+        generation, before = self.client.info("bad")["generation"], len(self.failed_calls())
+        self.client.rpc("sandbox.cast", id="bad", function="message", args={
+            "type": CAST_ENDED, "generation": generation, "times": 20, "status": 1,
+            "number": (self.client.rpc("daemon.info")["epoch"] << 32) | 1, "body": '{"code":"crashed","message":"\\u001b[2J"}'})
+        self.assertEqual(self.client.call("bad", "ping"), {"sent": 20})
+        failed = self.failed_calls()[before:]
+        self.assertEqual(len(failed), 1, failed)  # its own failure, told once, in the words that hosts have
+        self.assertEqual(failed[0]["code"], "module_error")
+        self.assertNotIn("\x1b", failed[0]["message"])
+        self.assertEqual(self.client.info("bad")["queue"]["running"], 0)
+        self.unaffected()
 
     def test_type_zero(self):
         self.is_killed(lambda: self.forge(type=0), "type")

@@ -13,7 +13,8 @@ from harness import (BUILD, COUNTER1, COUNTER2, Background, Case, Daemon, ctl, e
 DONE, FAILED, USAGE, NOT_FOUND, STATE, TIMEOUT, DOWN, DENIED, REFUSED, RELOAD = range(10)
 VERBS = {  # operands that name the sandbox `x`
     "create": ["x", COUNTER1], "destroy": ["x"], "start": ["x"], "stop": ["x"], "restart": ["x"], "list": [], "info": ["x"],
-    "call": ["x", "get"], "reload": ["x", COUNTER2], "rollback": ["x"], "versions": ["x"], "logs": ["x"], "events": [],
+    "call": ["x", "get"], "cast": ["x", "get"],
+    "wait": ["x", "--for", "running"], "reload": ["x", COUNTER2], "rollback": ["x"], "versions": ["x"], "logs": ["x"], "events": [],
     "ping": [], "daemon-info": [], "shutdown": [],
 }
 
@@ -44,6 +45,10 @@ class Verbs(Case):
         self.run_ctl(status, *args, says=says)
         return self.run_ctl(status, *args, "--json", says=says)
 
+    def test_the_table_has_all_verbs(self):
+        """`help` and `new` ask no daemon: test_author_verbs.py and test_docs.py have them."""
+        self.assertEqual(set(VERBS) | {"help", "new"}, set(self.ctl("help", "--names").out.split()))
+
     def test_done(self):
         self.run_ctl(DONE, "create", "x", COUNTER1)
         self.assertEqual(self.run_ctl(DONE, "create", "y", COUNTER1, "--json")["status"], "running")
@@ -56,7 +61,7 @@ class Verbs(Case):
         self.assertEqual(self.run_ctl(DONE, "rollback", "x", "2", "--json")["to"], 2)
         self.assertEqual(self.both(DONE, "versions", "x")["current"], 2)
         self.assertEqual(self.both(DONE, "info", "x")["id"], "x")
-        self.assertEqual(self.run_ctl(DONE, "info", "x", "--functions").out.split(), ["increment", "get", "set_step"])
+        self.assertEqual(self.run_ctl(DONE, "info", "x", "--functions").out.split(), ["increment", "work", "get", "set_step"])
         self.assertEqual([s["id"] for s in self.both(DONE, "list")["sandboxes"]], ["x", "y"])
         self.assertEqual(self.run_ctl(DONE, "list", "--quiet").out, "x\ny\n")
         self.assertIn("lines", self.both(DONE, "logs", "x"))
@@ -102,6 +107,7 @@ class Verbs(Case):
         self.both(STATE, "start", "x", says="wrong_state")
         self.ctl("stop", "x")
         self.both(STATE, "call", "x", "get", says="wrong_state")
+        self.both(STATE, "cast", "x", "get", says="wrong_state")
         self.both(STATE, "reload", "x", COUNTER2, says="wrong_state")
         self.both(STATE, "rollback", "x", says="wrong_state")
         self.assertEqual(self.ctl("stop", "x").status, DONE)  # already what was asked for
@@ -124,6 +130,8 @@ class Verbs(Case):
     def test_timeout(self):
         self.client.create("x", module("sleeper"))
         self.both(TIMEOUT, "call", "x", "sleep", "ms=800", "--timeout-ms", 50, says="timeout")
+        self.both(TIMEOUT, "cast", "x", "sleep", "ms=1", "--timeout-ms", 50, says="timeout")  # behind the two that sleep
+        self.both(TIMEOUT, "wait", "x", "--for", "failed", "--timeout-ms", 50, says="timeout")
         self.both(TIMEOUT, "create", "y", module("hang_init"), "--start-timeout-ms", 100, says="start_timeout")
         pid = self.daemon.control_pid()
         os.kill(pid, signal.SIGSTOP)  # the daemon hangs: the client's own limit

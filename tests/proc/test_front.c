@@ -3,6 +3,7 @@
  * The front with its I/O: a real loop, a real listening socket in a temporary folder, clients in the same process that take
  * turns with the loop. The handlers are ours: some answer at once, some keep the request, one answers with a megabyte. */
 #include <errno.h>
+#include <poll.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -420,6 +421,19 @@ START_TEST(half_a_line_then_silence)
 	client_send(&busy, CALL("1"));
 	soon(n_kept == 1);
 	client_send(&half, "{\"jsonrpc\":");
+	expect_code(client_line(&half), "timeout");
+	client_eof(&half);
+	client_close(&half);
+	/* a trickle is silence too: it doesn't end before the line does */
+	client_open(&half);
+	client_send(&half, "{");
+	for (int i = 0; i < 400; i++) {
+		struct pollfd answered = { half.fd, POLLIN, 0 };
+
+		if (poll(&answered, 1, 2) > 0 || send(half.fd, " ", 1, MSG_NOSIGNAL) != 1)
+			break;
+		ck_assert_int_lt(i, 399);
+	}
 	expect_code(client_line(&half), "timeout");
 	client_eof(&half);
 	expect_pong(&quiet); /* silence between lines is no fault */

@@ -174,14 +174,19 @@ static void clean(void)
 
 /* ---- messages ---- */
 
-static void send_bytes(enum host_message_type type, uint64_t number, const void *body, size_t size, int fd, int64_t value)
+static void send_flagged(enum host_message_type type, unsigned flags, uint64_t number, const void *body, size_t size, int fd, int64_t value)
 {
-	struct host_message head = { .type = (uint16_t)type, .generation = GENERATION, .number = number, .sequence = r.acked,
-		.value = { value, 0 } };
+	struct host_message head = { .type = (uint16_t)type, .flags = (uint16_t)flags, .generation = GENERATION, .number = number,
+		.sequence = r.acked, .value = { value, 0 } };
 	struct err e = ERR_INIT;
 	int rc;
 
 	ck_assert_msg((rc = host_send(r.channel, &head, body, size, fd, &e)) == 0, "send %d: %d %s", type, rc, e.text);
+}
+
+static void send_bytes(enum host_message_type type, uint64_t number, const void *body, size_t size, int fd, int64_t value)
+{
+	send_flagged(type, 0, number, body, size, fd, value);
 }
 
 static void send_json(enum host_message_type type, uint64_t number, const char *json)
@@ -189,7 +194,7 @@ static void send_json(enum host_message_type type, uint64_t number, const char *
 	send_bytes(type, number, json, json ? strlen(json) : 0, -1, 0);
 }
 
-static void call(uint64_t number, const char *function, const char *args)
+static void call_flagged(unsigned flags, uint64_t number, const char *function, const char *args)
 {
 	size_t n = strlen(function), m = strlen(args);
 	char *body = malloc(1 + n + m);
@@ -197,8 +202,18 @@ static void call(uint64_t number, const char *function, const char *args)
 	body[0] = (char)n;
 	memcpy(body + 1, function, n);
 	memcpy(body + 1 + n, args, m);
-	send_bytes(HOST_CALL, number, body, 1 + n + m, -1, 0);
+	send_flagged(HOST_CALL, flags, number, body, 1 + n + m, -1, 0);
 	free(body);
+}
+
+static void call(uint64_t number, const char *function, const char *args)
+{
+	call_flagged(0, number, function, args);
+}
+
+static void cast(uint64_t number, const char *function, const char *args)
+{
+	call_flagged(HOST_F_CAST, number, function, args);
 }
 
 /* The next message, or the end: 0. */
@@ -508,6 +523,46 @@ START_TEST(calls_are_answered_in_order)
 		expect_reply(100 + i, 0, count);
 		ck_assert_uint_eq(r.in.head.sequence, i);
 	}
+	stop();
+}
+END_TEST
+
+static void expect_cast_ended(uint64_t number, uint32_t status, const char *part)
+{
+	expect_body(HOST_CAST_ENDED, status, part);
+	ck_assert_uint_eq(r.in.head.number, number);
+}
+
+START_TEST(casts_are_answered_when_they_begin)
+{
+	start("tally");
+	cast(1, "increment", "{\"by\":4}");
+	call(2, "increment", "{}");
+	cast(3, "refuse", "{}");
+	expect_reply(1, 0, "{}");
+	ck_assert_uint_eq(r.in.head.body_bytes, 2);
+	expect_cast_ended(1, 0, "");
+	ck_assert_uint_eq(r.in.head.body_bytes, 0);
+	expect_reply(2, 0, "{\"count\":5}");
+	ck_assert_uint_eq(r.in.head.sequence, 2); /* what ends a cast is no reply: none is kept of it */
+	expect_reply(3, 0, "{}");
+	expect_cast_ended(3, 1, "\"code\":\"module_error\"");
+	ck_assert_ptr_nonnull(strstr(r.in.body, "\"step\":\"refuse\""));
+	ck_assert_ptr_nonnull(strstr(r.in.body, "\"name\":\"not_today\""));
+	stop();
+}
+END_TEST
+
+START_TEST(casts_that_never_begin_are_refused)
+{
+	start("tally");
+	cast(1, "increment", "{\"by\":\"x\"}");
+	expect_reply(1, 1, "\"code\":\"bad_argument\"");
+	cast(2, "incremet", "{}");
+	expect_reply(2, 1, "\"code\":\"unknown_function\"");
+	cast(3, "get", "{}"); /* nothing of theirs came behind: this is the next message */
+	expect_reply(3, 0, "{}");
+	expect_cast_ended(3, 0, "");
 	stop();
 }
 END_TEST
@@ -1311,6 +1366,8 @@ CHECK_MAIN("host",
 	tcase_add_test(tc, start_that_hangs_is_killable);
 	tcase_add_test(tc, calls_are_answered_in_order);
 	tcase_add_test(tc, wrong_calls_get_errors);
+	tcase_add_test(tc, casts_are_answered_when_they_begin);
+	tcase_add_test(tc, casts_that_never_begin_are_refused);
 	tcase_add_test(tc, module_logs_become_lines);
 	tcase_add_test(tc, nasty_text_stays_on_its_line);
 	tcase_add_test(tc, prints_arrive_with_their_call);

@@ -258,7 +258,7 @@ START_TEST(logs_and_events)
 	has(f->out, "1-8  ");
 	has(f->out, "  sandbox.started  web  pid=12\n");
 	has(f->err, "older events are gone");
-	ck_assert_str_eq(params_of(f, 0, "event.read"), "{\"since_seq\":\"1-2\",\"sandbox\":\"web\"}");
+	ck_assert_str_eq(params_of(f, 0, "event.read"), "{\"sandbox\":\"web\",\"since_seq\":\"1-2\"}");
 	ck_assert_str_eq(params_of(f, 1, "event.read"), "{\"sandbox\":\"web\",\"since_seq\":\"1-8\"}");
 	fake_free(f);
 }

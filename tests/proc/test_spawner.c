@@ -34,7 +34,7 @@ START_TEST(control_is_clean)
 
 	daemon_start(&f);
 	ck_assert_ptr_nonnull(strstr(f.report, "fds=0:/dev/null 1:"));
-	ck_assert_ptr_nonnull(strstr(f.report, " 3:socket: 4:socket: \n"));
+	ck_assert_ptr_nonnull(strstr(f.report, " 3:socket: 4:socket: 5:/memfd:outcomes (deleted) \n"));
 	ck_assert(report_has(f.report, "SigBlk=0000000000000000"));
 	ck_assert(report_has(f.report, "SigIgn=0000000000000000"));
 	ck_assert(report_has(f.report, "CapEff=0000000000000000"));

@@ -57,6 +57,48 @@ SBX_MODULE(all, 1, SBX_USES(all), SBX_FN(f, "a: f64"), SBX_FN_AS("g", f, ""), SB
 	SBX_ON_CHECK(hook), SBX_ON_STOP(hook), SBX_ON_UNMAKE(hook));
 END
 cp "$dir/all.c" "$dir/all.cc"
+# what minor 1 added
+cat >"$dir/minor1.c" <<'END'
+#define SBX_WANT_MINOR 1
+#include <sandbox_module.h>
+struct row { int32_t n; char *text; struct sbx_map *inner; };
+SBX_STATE(row, struct row, SBX_FIELD(n), SBX_DEFAULT(3), SBX_FIELD(text), SBX_MAP(inner, bool));
+typedef char code[8];
+struct all {
+	struct sbx_map *i, *s, *b, *f, *c, *rows;
+	struct sbx_bytes salt; uint64_t large;
+};
+SBX_STATE(all, struct all, SBX_MAP(i, int64_t), SBX_MAP(s, char *), SBX_WAS("t"), SBX_MAP(b, struct sbx_bytes), SBX_MAP(f, float), SBX_MAP(c, code),
+	SBX_MAP_OF(rows, row), SBX_FIELD(salt), SBX_DEFAULT_B("\x01\x00"), SBX_FIELD(large), SBX_DEFAULT_U(UINT64_MAX));
+static int hook(struct sbx *x, void *self) { (void)self; return sbx_has(sbx_saved(x, "a")) && sbx_extension(x, "none") == NULL ? 0 : -1; }
+static int turn(struct sbx *x, void *self)
+{
+	struct all *a = (struct all *)self;
+	const char *key;
+	int64_t *v;
+
+	*SBX_PUT(x, a->i, int64_t, "k") += 1;
+	SBX_PUT(x, a->rows, struct row, "k")->n++;
+	sbx_set_str(x, SBX_PUT(x, a->s, char *, "k"), "v");
+	for (uint64_t at = 0; (v = SBX_NEXT(x, a->i, int64_t, &at, &key)) != NULL;)
+		if (*v > 5 && SBX_FIND(x, a->s, char *, key) != NULL)
+			sbx_map_remove(x, a->i, key);
+	if (sbx_map_count(x, a->i) > 9)
+		sbx_cancel_timer(x, "turn");
+	return sbx_after(x, "turn", 5) || sbx_every(x, "turn", 7);
+}
+#ifndef SELF
+SBX_MODULE(all, 1, SBX_USES(all), SBX_TIMER(turn), SBX_ON_SAVE(hook), SBX_ON_RESTORE(hook));
+#else
+SBX_MODULE(all, 1, SBX_SELF(struct all), SBX_TIMER(turn), SBX_ON_SAVE(hook), SBX_ON_RESTORE(hook));
+#endif
+END
+cp "$dir/minor1.c" "$dir/minor1.cc"
+{ echo '#define SELF'; cat "$dir/minor1.c"; } >"$dir/self.c"
+cp "$dir/self.c" "$dir/self.cc"
+# it is there for those who ask, and this header has no more than it has
+printf '#include <sandbox_module.h>\nint f(struct sbx *x); int f(struct sbx *x) { return sbx_cancel_timer(x, "t"); }\n' >"$dir/unasked.c"
+printf '#define SBX_WANT_MINOR 2\n#include <sandbox_module.h>\n' >"$dir/future.c"
 
 # name | members | rows | the sentence that must stop it (C++ says the same)
 wrong() {
@@ -73,10 +115,13 @@ struct_type|int v;|SBX_STRUCT(v, inner)|the member is not of the declared type
 struct_items|int *v; int n;|SBX_ARRAY_OF(v, n, inner)|the member is not of the declared type
 present|int v; int has;|SBX_FIELD(v), SBX_PRESENT(has)|the member is not of the declared type
 missing|int v;|SBX_FIELD(w)|w
+map_type|int v;|SBX_MAP(v, int)|the member is not of the declared type
+map_of|char *v;|SBX_MAP_OF(v, inner)|the member is not of the declared type
+map_value|struct sbx_map *v;|SBX_MAP(v, void *)|this member cannot be declared state
 END
 }
 write_wrong() { # members rows > file
-	printf '#include <sandbox_module.h>\nstruct inner { double d; };\nSBX_STATE(inner, struct inner, SBX_FIELD(d));\n'
+	printf '#define SBX_WANT_MINOR 1\n#include <sandbox_module.h>\nstruct inner { double d; };\nSBX_STATE(inner, struct inner, SBX_FIELD(d));\n'
 	printf 'struct s { %s };\nSBX_STATE(s, struct s, %s);\nSBX_MODULE(m, 1, SBX_USES(s));\n' "$1" "$2"
 }
 
@@ -109,18 +154,30 @@ for cc in gcc clang tcc; do
 	modes='-std=c11 -std=c17 -std=c2x'
 	[ "$cc" = tcc ] && modes=-std=c11
 	for mode in $modes; do
-		good "$cc" "$mode" "$dir/all.c"
+		for file in all minor1 self; do
+			good "$cc" "$mode" "$dir/$file.c"
+		done
 	done
-	for file in examples/counter/*.c examples/inventory/*.c; do
+	for file in examples/*/*.c; do
 		good "$cc" -std=gnu11 "$file"
 	done
+	if compile "$cc" -std=c11 "$dir/unasked.c"; then
+		echo "header_compile: $cc lets a module use minor 1 without asking for it"
+		bad=1
+	fi
+	if compile "$cc" -std=c11 "$dir/future.c" || ! grep -qF 'SBX_WANT_MINOR asks for more' "$dir/log"; then
+		echo "header_compile: $cc lets a module ask for more than the header has"
+		bad=1
+	fi
 	refused "$cc" -std=c11 c
 done
 for cc in g++ clang++; do
 	command -v "$cc" >/dev/null 2>&1 || { absent="$absent $cc"; continue; }
 	used="$used $cc"
 	for mode in -std=c++17 -std=c++20; do
-		good "$cc" "$mode" "$dir/all.cc"
+		for file in "$dir/all.cc" "$dir/minor1.cc" "$dir/self.cc" examples/words/*.cc; do
+			good "$cc" "$mode" "$file"
+		done
 	done
 	refused "$cc" -std=c++17 cc
 	printf '#include <sandbox_module.h>\nstruct s { int v; virtual ~s() {} };\nSBX_STATE(s, struct s, SBX_FIELD(v));\n' >"$dir/wrong.cc"
@@ -129,6 +186,9 @@ for cc in g++ clang++; do
 		bad=1
 	fi
 done
+# The header of the first release is what objects out there were built with: it is never edited.
+first=tests/modules/abi-1.0/sandbox_module.h
+[ "$(sha256sum <$first | cut -d' ' -f1)" = a262c7f71107eb4f42d09a01d5f4d04c1c432ae1aeb86c8dc03018c10ea606d9 ] || { echo "header_compile: $first has changed"; bad=1; }
 [ -n "$used" ] || { echo 'header_compile: no compiler at all'; bad=1; }
 echo "header_compile: $runs compilations with:$used; not there:${absent:- none}"
 exit $bad

@@ -111,6 +111,8 @@ START_TEST(every_key)
 		"socket_group = 123\n"
 		"administrators = 0, 1000 ,1001\n"
 		"operators = 1002\n"
+		"administrator_groups = 27, 0\n"
+		"operator_groups = 100\n"
 		"uid_first = 65536\n"
 		"uid_count = 512\n"
 		"max_sandboxes = 10\n"
@@ -151,12 +153,51 @@ START_TEST(every_key)
 	ck_assert_uint_eq(c.compile_memory_bytes, 16777216);
 	ck_assert_uint_eq(c.compile_timeout_ms, 100);
 	ck_assert_msg(config_check(&c, &e) == 0, "%s", e.text);
-	ck_assert_uint_eq(n, 17);
+	ck_assert_uint_eq(c.n_administrator_groups, 2);
+	ck_assert_uint_eq(c.administrator_groups[0], 27);
+	ck_assert_uint_eq(c.n_operator_groups, 1);
+	ck_assert_uint_eq(c.operator_groups[0], 100);
+	ck_assert_uint_eq(n, 19);
 	for (size_t i = 0; i < n; i++)
 		ck_assert_msg(strstr(text, names[i]), "%s isn't tested", names[i]);
 	ck_assert_int_eq(parse(&c, "operators = *", &e), 0);
 	ck_assert(c.everyone_operates);
 	ck_assert_int_eq(parse(&c, "", &e), 0);
+}
+END_TEST
+
+/* Names come from texts of the form of /etc/passwd and /etc/group, and from nowhere else. */
+START_TEST(names_of_users_and_groups)
+{
+	static const char users[] = "root:x:0:0:root:/root:/bin/sh\nada:x:1000:1000::/home/ada:/bin/sh\nbroken\n:x:7:7:::\nno:number:x:1::\n"
+				    "ada2:x:1001:1:::\nbig:x:4294967295:1:::\nlast:x:1002:5:::";
+	static const char groups[] = "wheel:x:27:root,ada\nada:x:1005:\n";
+	const struct config_names names = { users, groups, sizeof users - 1, sizeof groups - 1 };
+	static const char good[] = "administrators = ada, 5, last\noperators = ada2\nadministrator_groups = wheel,ada\noperator_groups = 9\n"
+				   "socket_group = wheel\n";
+	static const char *const wrong[] = { "administrators = wheel", "administrators = ad", "administrators = ada3", "administrators = broken",
+		"administrators = no", "administrators = big", "administrators = x", "administrators = ada:x", "administrators = ,ada",
+		"administrators = 10x", "operator_groups = root", "operator_groups = whee", "socket_group = root", "socket_group = *",
+		"operator_groups = *", "administrator_groups = 4294967295", "administrators = :" };
+	struct config c;
+	struct err e = ERR_INIT;
+
+	config_defaults(&c, 0);
+	ck_assert_msg(config_parse_named(&c, good, sizeof good - 1, "f", &names, &e) == 0, "%s", e.text);
+	ck_assert_uint_eq(c.n_administrators, 3);
+	ck_assert_uint_eq(c.administrators[0], 1000);
+	ck_assert_uint_eq(c.administrators[2], 1002); /* the last line needs no newline */
+	ck_assert_uint_eq(c.operators[0], 1001);
+	ck_assert_uint_eq(c.administrator_groups[0], 27);
+	ck_assert_uint_eq(c.administrator_groups[1], 1005);
+	ck_assert_uint_eq(c.operator_groups[0], 9);
+	ck_assert_uint_eq(c.socket_group, 27);
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+		config_defaults(&c, 0);
+		ck_assert_msg(config_parse_named(&c, wrong[i], strlen(wrong[i]), "f", &names, &e) == -1, "%s", wrong[i]);
+		ck_assert_int_eq(e.code, ERR_BAD_PARAM);
+	}
+	ck_assert_int_eq(parse(&c, "administrators = ada", &e), -1); /* without texts there are no names */
 }
 END_TEST
 
@@ -314,6 +355,6 @@ START_TEST(values_against_each_other)
 END_TEST
 
 CHECK_MAIN("config", tcase_add_test(tc, defaults_of_root); tcase_add_test(tc, defaults_of_users);
-	tcase_add_test(tc, environment_of_every_length); tcase_add_test(tc, every_key);
+	tcase_add_test(tc, environment_of_every_length); tcase_add_test(tc, every_key); tcase_add_test(tc, names_of_users_and_groups);
 	tcase_add_test(tc, refusals); tcase_add_test(tc, sizes);
 	tcase_add_test(tc, values_against_each_other))

@@ -1021,6 +1021,34 @@ START_TEST(take_over_keeps_budget_back_off_and_the_aim_of_a_stop)
 }
 END_TEST
 
+/* Times as the bytes of a spec, or a table, may hold them: no difference of two overflows, and a timer is never set beyond its step. */
+START_TEST(take_over_with_times_that_cannot_be)
+{
+	static const int64_t times[] = { INT64_MIN, -1, INT64_MAX };
+	const struct life_policy p = life_policy_default();
+
+	for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+		struct life_finding none = { .found = LIFE_FOUND_NONE };
+		struct life_finding silent = { .found = LIFE_FOUND_SILENT, .started_ms = times[i] };
+		struct life_actions out;
+		struct life l;
+
+		life_init(&l);
+		l.state = LIFE_BACKOFF;
+		l.timer_at_ms = times[i];
+		life_adopt(&l, &p, &none, 1000000, &out);
+		ck_assert_int_eq(l.state, times[i] < 0 ? LIFE_STARTING : LIFE_BACKOFF);
+		ck_assert(times[i] < 0 || out.timer_ms == p.budget.backoff_max_ms);
+
+		life_init(&l);
+		l.state = LIFE_STARTING;
+		life_adopt(&l, &p, &silent, 1000000, &out);
+		ck_assert_int_eq(l.state, LIFE_STARTING);
+		ck_assert(out.timer_ms > 0 && out.timer_ms <= p.start_timeout_ms);
+	}
+}
+END_TEST
+
 START_TEST(take_over_survives_any_bytes)
 {
 	const struct life_policy p = life_policy_default();
@@ -1089,5 +1117,6 @@ CHECK_MAIN("life", tcase_add_loop_test(tc, every_order_of_events, 0, 3);
 	   tcase_add_test(tc, a_stop_amid_a_reload_that_dies_sealed_keeps_the_state);
 	   tcase_add_test(tc, take_over_rows);
 	   tcase_add_test(tc, take_over_keeps_budget_back_off_and_the_aim_of_a_stop);
+	   tcase_add_test(tc, take_over_with_times_that_cannot_be);
 	   tcase_add_test(tc, take_over_survives_any_bytes); tcase_add_test(tc, exit_classes);
 	   tcase_add_test(tc, names);)

@@ -81,10 +81,10 @@ rpc_handler *const rpc_handlers[METHOD__N] = {
 static void begin(void)
 {
 	control = (struct control){ .begin = { .daemon_uid = 990 } };
-	user = (struct rpc_user){ .uid = 0, .rights = RIGHTS_ADMIN };
+	user = (struct rpc_user){ .uid = 0 };
 	n_kept = 0;
 	n_run = 0;
-	rpc_peer_init(&peer, 7, &user, NULL);
+	rpc_peer_init(&peer, 7, &user, RIGHTS_ADMIN, NULL);
 }
 
 static void end(void)
@@ -444,16 +444,33 @@ START_TEST(levels_come_from_the_lists)
 	struct control_begin b = { .daemon_uid = 990, .n_administrators = 1, .n_operators = 2, .administrators = { 1000 },
 		.operators = { 1001, 1002, 1003 } };
 
-	ck_assert_int_eq(rights_of(&b, 0), RIGHTS_ADMIN);
-	ck_assert_int_eq(rights_of(&b, 990), RIGHTS_ADMIN);
-	ck_assert_int_eq(rights_of(&b, 1000), RIGHTS_ADMIN);
-	ck_assert_int_eq(rights_of(&b, 1002), RIGHTS_OPERATOR);
-	ck_assert_int_eq(rights_of(&b, 1003), RIGHTS_NONE); /* beyond the count */
+	ck_assert_int_eq(rights_of(&b, 0, NULL, 0), RIGHTS_ADMIN);
+	ck_assert_int_eq(rights_of(&b, 990, NULL, 0), RIGHTS_ADMIN);
+	ck_assert_int_eq(rights_of(&b, 1000, NULL, 0), RIGHTS_ADMIN);
+	ck_assert_int_eq(rights_of(&b, 1002, NULL, 0), RIGHTS_OPERATOR);
+	ck_assert_int_eq(rights_of(&b, 1003, NULL, 0), RIGHTS_NONE); /* beyond the count */
 	b.everyone_operates = 1;
-	ck_assert_int_eq(rights_of(&b, 1003), RIGHTS_OPERATOR);
+	ck_assert_int_eq(rights_of(&b, 1003, NULL, 0), RIGHTS_OPERATOR);
 	b.n_operators = 65535; /* a wrong count doesn't lead out of the list */
 	b.everyone_operates = 0;
-	ck_assert_int_eq(rights_of(&b, 77), RIGHTS_NONE);
+	ck_assert_int_eq(rights_of(&b, 77, NULL, 0), RIGHTS_NONE);
+}
+END_TEST
+
+START_TEST(levels_come_from_groups)
+{
+	struct control_begin b = { .daemon_uid = 990, .n_administrator_groups = 1, .n_operator_groups = 1,
+		.administrator_groups = { 27, 30 }, .operator_groups = { 100 } };
+	const gid_t none[] = { 30, 1000 }, operators[] = { 5, 100 }, both[] = { 100, 5, 27 };
+
+	ck_assert_int_eq(rights_of(&b, 1000, none, 2), RIGHTS_NONE); /* 30 is beyond the count; 1000 is a uid */
+	ck_assert_int_eq(rights_of(&b, 1000, operators, 2), RIGHTS_OPERATOR);
+	ck_assert_int_eq(rights_of(&b, 1000, operators, 1), RIGHTS_NONE);
+	ck_assert_int_eq(rights_of(&b, 1000, both, 3), RIGHTS_ADMIN);
+	ck_assert_int_eq(rights_of(&b, 27, NULL, 0), RIGHTS_NONE); /* a uid isn't a gid */
+	b.n_administrator_groups = 65535;
+	ck_assert_int_eq(rights_of(&b, 1000, none, 2), RIGHTS_ADMIN);
+	ck_assert_int_eq(rights_of(&b, 1000, operators, 1), RIGHTS_NONE);
 }
 END_TEST
 
@@ -466,14 +483,14 @@ START_TEST(rights_are_asked_for)
 {
 	begin();
 	user.uid = 1000;
-	user.rights = RIGHTS_NONE;
+	peer.rights = RIGHTS_NONE;
 	expect_error(ask(INFO), "1", "denied", "operator", -1, NULL);
 	expect_error(ask(SHUTDOWN), "1", "denied", "admin", -1, NULL);
 	ck_assert_ptr_nonnull(strstr(ask(LIST), "\"result\""));
-	user.rights = RIGHTS_OPERATOR;
+	peer.rights = RIGHTS_OPERATOR;
 	ck_assert_ptr_nonnull(strstr(ask(INFO), "\"result\""));
 	expect_error(ask(SHUTDOWN), "1", "denied", "admin", -1, NULL);
-	user.rights = RIGHTS_ADMIN;
+	peer.rights = RIGHTS_ADMIN;
 	ck_assert_ptr_nonnull(strstr(ask(SHUTDOWN), "\"result\""));
 	end();
 }
@@ -483,7 +500,7 @@ START_TEST(owners_see_their_own)
 {
 	begin();
 	user.uid = 1000;
-	user.rights = RIGHTS_OPERATOR;
+	peer.rights = RIGHTS_OPERATOR;
 	(void)ask("{\"jsonrpc\":\"2.0\",\"id\":1,\"params\":{\"function\":\"f\",\"id\":\"box\"},\"method\":\"sandbox.call\"}");
 	ck_assert(rpc_may_see(kept[0], 1000));
 	ck_assert(!rpc_may_see(kept[0], 1001));
@@ -746,7 +763,7 @@ CHECK_MAIN("rpc", tcase_add_loop_test(tc, envelopes_are_refused, 0, ROWS(envelop
 	tcase_add_test(tc, notifications_run_without_a_reply); tcase_add_test(tc, escaped_method_names_are_understood);
 	tcase_add_loop_test(tc, parameters_are_checked, 0, ROWS(param_rows));
 	tcase_add_test(tc, too_many_parameters_name_an_unknown_one); tcase_add_test(tc, a_chunk_is_limited);
-	tcase_add_test(tc, handlers_get_their_parameters); tcase_add_test(tc, levels_come_from_the_lists);
+	tcase_add_test(tc, handlers_get_their_parameters); tcase_add_test(tc, levels_come_from_the_lists); tcase_add_test(tc, levels_come_from_groups);
 	tcase_add_test(tc, rights_are_asked_for); tcase_add_test(tc, owners_see_their_own);
 	tcase_add_test(tc, shutting_down_refuses_the_rest); tcase_add_test(tc, trees_are_printed_exactly);
 	tcase_add_test(tc, answers_may_come_out_of_order); tcase_add_test(tc, errors_carry_extra_members);

@@ -35,6 +35,7 @@ bool cbor_writer_fits(const struct cbor_writer *w);
 
 void cbor_put_head(struct cbor_writer *w, enum cbor_major major, uint64_t value); /* array, map, tag; shortest form */
 void cbor_put_u64(struct cbor_writer *w, uint64_t v);
+void cbor_put_u64_wide(struct cbor_writer *w, uint64_t v); /* always nine bytes */
 void cbor_put_i64(struct cbor_writer *w, int64_t v);
 void cbor_put_f32_bits(struct cbor_writer *w, uint32_t bits);
 void cbor_put_f64_bits(struct cbor_writer *w, uint64_t bits); /* bits, not values: a signalling NaN stays one */
@@ -68,6 +69,7 @@ int cbor_peek_head(const struct cbor_reader *r, struct cbor_head *h);
 /* The content of a BYTES or TEXT head just read; also checks that it is there. NULL: it isn't. */
 const uint8_t *cbor_get_content(struct cbor_reader *r, const struct cbor_head *h);
 int cbor_skip(struct cbor_reader *r);  /* one item with all that is in it; nesting <= LIMIT_VALUE_DEPTH */
+int cbor_skip_checked(struct cbor_reader *r); /* the same, and its texts must be UTF-8 */
 double cbor_float(const struct cbor_head *h); /* of a CBOR_SIMPLE head with F16, F32 or F64 */
 static inline bool cbor_is_null(const struct cbor_head *h)
 {

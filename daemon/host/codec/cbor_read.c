@@ -77,19 +77,7 @@ const uint8_t *cbor_get_content(struct cbor_reader *r, const struct cbor_head *h
 	return p;
 }
 
-/* What one walk over an item checks beside its bounds. */
-static bool text_is_good(const uint8_t *p, uint64_t n)
-{
-	size_t step;
-
-	for (uint64_t at = 0; at < n; at += step) {
-		step = p[at] < 0x80 ? 1 : utf8_sequence((const char *)p + at, (size_t)(n - at));
-		if (step == 0)
-			return false;
-	}
-	return true;
-}
-
+/* strict: texts must be UTF-8 too. */
 static int walk(struct cbor_reader *r, bool strict)
 {
 	uint64_t left[LIMIT_VALUE_DEPTH + 2];
@@ -115,7 +103,7 @@ static int walk(struct cbor_reader *r, bool strict)
 		case CBOR_BYTES:
 		case CBOR_TEXT:
 			content = cbor_get_content(r, &h);
-			if (content == NULL || (strict && h.major == CBOR_TEXT && !text_is_good(content, h.value)))
+			if (content == NULL || (strict && h.major == CBOR_TEXT && !utf8_is_good((const char *)content, (size_t)h.value)))
 				return -1;
 			break;
 		case CBOR_ARRAY:
@@ -129,14 +117,24 @@ static int walk(struct cbor_reader *r, bool strict)
 	}
 }
 
-int cbor_skip(struct cbor_reader *r)
+static int skip(struct cbor_reader *r, bool strict)
 {
 	struct cbor_reader copy = *r;
 
-	if (walk(&copy, false) != 0)
+	if (walk(&copy, strict) != 0)
 		return -1;
 	r->at = copy.at;
 	return 0;
+}
+
+int cbor_skip(struct cbor_reader *r)
+{
+	return skip(r, false);
+}
+
+int cbor_skip_checked(struct cbor_reader *r)
+{
+	return skip(r, true);
 }
 
 int cbor_check(const void *p, uint64_t n, struct err *e)

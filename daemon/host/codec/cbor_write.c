@@ -82,6 +82,11 @@ void cbor_put_u64(struct cbor_writer *w, uint64_t v)
 	cbor_put_head(w, CBOR_UINT, v);
 }
 
+void cbor_put_u64_wide(struct cbor_writer *w, uint64_t v)
+{
+	put_head(w, CBOR_UINT << 5 | 27, v, 8);
+}
+
 void cbor_put_i64(struct cbor_writer *w, int64_t v)
 {
 	if (v < 0)
@@ -131,14 +136,7 @@ void cbor_put_bytes(struct cbor_writer *w, const void *p, uint64_t n)
 
 void cbor_put_string(struct cbor_writer *w, const char *s, uint64_t n)
 {
-	bool good = true;
-	size_t step;
-
-	for (uint64_t at = 0; good && at < n; at += step) {
-		step = (unsigned char)s[at] < 0x80 ? 1 : utf8_sequence(s + at, (size_t)(n - at));
-		good = step != 0;
-	}
-	cbor_put_head(w, good ? CBOR_TEXT : CBOR_BYTES, n);
+	cbor_put_head(w, n == 0 || utf8_is_good(s, (size_t)n) ? CBOR_TEXT : CBOR_BYTES, n);
 	cbor_put_raw(w, s, n);
 }
 

@@ -46,7 +46,7 @@ static int put_json_string(struct converter *c, struct json_span span)
 
 static int replace_by_bytes(struct converter *c, const struct level *l)
 {
-	size_t n;
+	size_t n = 0;
 	char *text = json_string_dup(l->only, &n);
 	uint8_t *raw = malloc(n / 4 * 3 + 1);
 	int64_t size = -1;

@@ -11,20 +11,28 @@
 #include "proto/buf.h"
 #include "proto/sandbox_module.h"
 
+struct instance_timer {
+	bool armed;
+	int64_t due_us;         /* by the monotonic clock */
+	int64_t every_ms;       /* 0: once */
+};
+
 struct module_instance {
 	const struct module_desc *desc;
 	struct arena *arena;
 	void *self;             /* in the arena; NULL: the module has no state */
+	struct instance_timer *timers; /* one for each of desc->timers */
 };
 
 struct context {
 	struct sbx x;           /* first: struct sbx * and struct context * are one address */
 	struct module_instance *m;
 	const char *name;       /* of the function or hook, for messages */
-	struct val_source *args, *old, *config;
+	struct val_source *args, *old, *config, *saved;
 	uint32_t old_version;
-	/* the reply */
+	/* the reply, or what `save` writes */
 	bool may_reply;
+	bool saves;             /* w is the blob's */
 	struct buf reply;
 	struct cbor_writer w;
 	struct { uint64_t mark; uint32_t items; bool is_map; } levels[LIMIT_VALUE_DEPTH + 1];
@@ -37,6 +45,8 @@ struct context {
 };
 
 void context_begin(struct context *c, struct module_instance *m, const char *name, bool may_reply);
+/* In place of context_begin, for `save`: it writes into the blob; c->w is the writer after it. */
+void context_begin_save(struct context *c, struct module_instance *m, struct cbor_writer *w);
 /* Runs fn and settles whether it failed: -1 with ERR_MODULE_ERROR (name = code, text = message). */
 int context_run(struct context *c, sbx_fn *fn, struct err *e);
 void context_end(struct context *c);
@@ -52,6 +62,14 @@ void *service_alloc(struct sbx *x, uint64_t n);
 void *service_resize(struct sbx *x, void *p, uint64_t n);
 void service_release(struct sbx *x, void *p);
 void *service_grow(struct sbx *x, void *items, uint64_t n, uint32_t item_size, uint32_t counter_kind);
+
+void *service_map_find(struct sbx *x, struct sbx_map *map, const char *key, uint64_t n);
+void *service_map_put(struct sbx *x, struct sbx_map *map, const char *key, uint64_t n, uint64_t value_size);
+int service_map_remove(struct sbx *x, struct sbx_map *map, const char *key, uint64_t n);
+uint64_t service_map_count(struct sbx *x, const struct sbx_map *map);
+void *service_map_next(struct sbx *x, struct sbx_map *map, uint64_t *at, const char **key, uint64_t *n);
+
+int service_timer(struct sbx *x, const char *name, int64_t after_ms, int64_t every_ms);
 
 int64_t service_as_i64(struct sbx *x, struct sbx_val v, const char *what);
 uint64_t service_as_u64(struct sbx *x, struct sbx_val v, const char *what);

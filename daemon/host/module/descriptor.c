@@ -10,8 +10,7 @@
 #include "proto/names.h"
 
 static const char *const hooks[] = {
-	[HOOK_MAKE] = "make", [HOOK_INIT] = "init", [HOOK_MIGRATE] = "migrate", [HOOK_CHECK] = "check", [HOOK_STOP] = "stop",
-	[HOOK_UNMAKE] = "unmake",
+	[HOOK_MAKE] = "make", [HOOK_INIT] = "init", [HOOK_SAVE] = "save", [HOOK_RESTORE] = "restore", [HOOK_MIGRATE] = "migrate", [HOOK_CHECK] = "check", [HOOK_STOP] = "stop", [HOOK_UNMAKE] = "unmake",
 };
 _Static_assert(sizeof hooks / sizeof hooks[0] == HOOK__N, "each hook has its text");
 
@@ -34,6 +33,7 @@ void module_desc_free(struct module_desc *d)
 	for (uint32_t i = 0; i < d->n_functions; i++)
 		signature_fini(&d->functions[i].signature);
 	free(d->functions);
+	free(d->timers);
 	schema_free(d->schema);
 	free(d);
 }
@@ -43,11 +43,20 @@ void module_desc_free(struct module_desc *d)
 static int read_state(struct reading *r, const struct sbx_item *item)
 {
 	if (r->has_state || item->schema == NULL)
-		return err_set(r->e, ERR_BAD_MODULE, "a module has one SBX_USES, with a table from SBX_STATE");
+		return err_set(r->e, ERR_BAD_MODULE, "a module has one SBX_USES, with a table from SBX_STATE, or one SBX_SELF");
 	r->has_state = true;
 	schema_free(r->d->schema);
 	r->d->schema = NULL;
 	return schema_read(item->schema, &r->d->schema, r->e);
+}
+
+static int read_self(struct reading *r, const struct sbx_item *item)
+{
+	if (r->has_state || item->number == 0)
+		return err_set(r->e, ERR_BAD_MODULE, "a module has one SBX_SELF of a size, or one SBX_USES");
+	r->has_state = true;
+	r->d->self_bytes = item->number;
+	return 0;
 }
 
 static int read_signature(struct reading *r, struct module_function *f, const char *from)
@@ -88,6 +97,25 @@ static int read_function(struct reading *r, const struct sbx_item *item)
 	return read_signature(r, f, item->text) == 0 ? 0 : err_prefix(r->e, "function %s", f->name);
 }
 
+static int read_timer(struct reading *r, const struct sbx_item *item)
+{
+	struct module_timer *t = &r->d->timers[r->d->n_timers];
+	size_t n = item->name != NULL ? strnlen(item->name, sizeof t->name) : 0;
+
+	if (n == 0 || n == sizeof t->name)
+		return err_set(r->e, ERR_BAD_MODULE, "a timer has no name that is a C identifier of at most %d bytes", LIMIT_FUNCTION_BYTES);
+	memset(t, 0, sizeof *t);
+	memcpy(t->name, item->name, n);
+	if (!name_is_function(t->name, n) || item->fn == NULL)
+		return err_set(r->e, ERR_BAD_MODULE, "a timer's name isn't a C identifier, or it has no code");
+	for (uint32_t i = 0; i < r->d->n_timers; i++)
+		if (strcmp(r->d->timers[i].name, t->name) == 0)
+			return err_set(r->e, ERR_BAD_MODULE, "the timer %s is declared twice", t->name);
+	t->fn = item->fn;
+	r->d->n_timers++;
+	return 0;
+}
+
 static int read_hook(struct reading *r, const struct sbx_item *item, enum hook hook)
 {
 	if (item->fn == NULL || r->d->hooks[hook] != NULL)
@@ -103,6 +131,14 @@ static int read_item(struct reading *r, const struct sbx_item *item)
 	switch ((enum sbx_tag)item->tag) {
 	case SBX_T_STATE:
 		return read_state(r, item);
+	case SBX_T_SELF:
+		return read_self(r, item);
+	case SBX_T_TIMER:
+		return read_timer(r, item);
+	case SBX_T_SAVE:
+		return read_hook(r, item, HOOK_SAVE);
+	case SBX_T_RESTORE:
+		return read_hook(r, item, HOOK_RESTORE);
 	case SBX_T_FN:
 		return read_function(r, item);
 	case SBX_T_MAKE:
@@ -164,13 +200,18 @@ static int read_items(struct reading *r, const struct sbx_module *m)
 	struct sbx_item item;
 
 	r->d->functions = calloc(m->n_items + 1u, sizeof *r->d->functions);
-	if (r->d->functions == NULL)
+	r->d->timers = calloc(m->n_items + 1u, sizeof *r->d->timers);
+	if (r->d->functions == NULL || r->d->timers == NULL)
 		return err_set(r->e, ERR_LIMIT_EXCEEDED, "no memory for a module's descriptor");
 	for (uint32_t i = 0; i < m->n_items; i++) {
 		memcpy(&item, (const char *)m->items + (size_t)i * m->item_size, sizeof item);
 		if (read_item(r, &item) != 0)
 			return -1;
 	}
+	if ((r->d->hooks[HOOK_SAVE] == NULL) != (r->d->hooks[HOOK_RESTORE] == NULL))
+		return err_set(r->e, ERR_BAD_MODULE, "SBX_ON_SAVE and SBX_ON_RESTORE need each other");
+	if (r->d->self_bytes > 0 && r->d->hooks[HOOK_SAVE] == NULL)
+		return err_set(r->e, ERR_BAD_MODULE, "SBX_SELF needs SBX_ON_SAVE and SBX_ON_RESTORE: its state would be lost at a reload");
 	return r->d->schema != NULL ? 0 : schema_read(NULL, &r->d->schema, r->e);
 }
 
@@ -239,7 +280,8 @@ void module_desc_json(const struct module_desc *d, struct json_out *o, const cha
 	json_out_text(o, "name", d->name);
 	json_out_text(o, "abi", abi);
 	json_out_u64(o, "state_version", d->state_version);
-	json_out_u64(o, "state_bytes", d->schema->structs[0].size);
+	json_out_u64(o, "state_bytes", d->self_bytes > 0 ? d->self_bytes : d->schema->structs[0].size);
+	json_out_bool(o, "own_save", d->hooks[HOOK_SAVE] != NULL);
 	json_out_array(o, "functions");
 	for (uint32_t i = 0; i < d->n_functions; i++) {
 		json_out_object(o, NULL);
@@ -247,6 +289,10 @@ void module_desc_json(const struct module_desc *d, struct json_out *o, const cha
 		signature_json(&d->functions[i].signature, o, "parameters");
 		json_out_object_end(o);
 	}
+	json_out_array_end(o);
+	json_out_array(o, "timers");
+	for (uint32_t i = 0; i < d->n_timers; i++)
+		json_out_text(o, NULL, d->timers[i].name);
 	json_out_array_end(o);
 	schema_json(d->schema, o);
 	json_out_object_end(o);

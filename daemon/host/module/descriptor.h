@@ -9,7 +9,7 @@
 #include "daemon/host/state/schema.h"
 #include "proto/sandbox_module.h"
 
-enum hook { HOOK_MAKE, HOOK_INIT, HOOK_MIGRATE, HOOK_CHECK, HOOK_STOP, HOOK_UNMAKE, HOOK__N };
+enum hook { HOOK_MAKE, HOOK_INIT, HOOK_SAVE, HOOK_RESTORE, HOOK_MIGRATE, HOOK_CHECK, HOOK_STOP, HOOK_UNMAKE, HOOK__N };
 
 struct module_function {
 	char name[LIMIT_FUNCTION_BYTES + 1];
@@ -17,14 +17,22 @@ struct module_function {
 	struct signature signature;
 };
 
+struct module_timer {
+	char name[LIMIT_FUNCTION_BYTES + 1];
+	sbx_fn *fn;
+};
+
 struct module_desc {
 	char name[LIMIT_ID_BYTES + 1];
 	uint16_t abi_minor;
 	uint32_t state_version;
 	struct schema *schema;
+	uint32_t self_bytes;    /* of SBX_SELF; 0: the state is what the schema says */
 	sbx_fn *hooks[HOOK__N];
 	uint32_t n_functions;
 	struct module_function *functions;
+	uint32_t n_timers;
+	struct module_timer *timers;
 };
 
 const char *hook_text(enum hook hook); /* "init" */

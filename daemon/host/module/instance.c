@@ -9,6 +9,7 @@
 
 #include "daemon/host/codec/json_cbor.h"
 #include "daemon/host/module/context.h"
+#include "daemon/host/module/timers.h"
 #include "daemon/host/state/state.h"
 
 static int run_hook(struct module_instance *m, enum hook hook, struct err *e)
@@ -28,14 +29,19 @@ static int run_hook(struct module_instance *m, enum hook hook, struct err *e)
 
 static int make_self(struct module_instance *m, struct err *e)
 {
-	const struct schema_struct *root = &m->desc->schema->structs[0];
+	uint32_t size = m->desc->self_bytes > 0 ? m->desc->self_bytes : m->desc->schema->structs[0].size;
 
-	if (root->size == 0)
+	m->timers = calloc(m->desc->n_timers + 1u, sizeof *m->timers);
+	if (m->timers == NULL)
+		return err_set(e, ERR_LIMIT_EXCEEDED, "no memory for an instance of %s", m->desc->name);
+	if (size == 0)
 		return 0;
-	m->self = arena_alloc(m->arena, root->size);
+	m->self = arena_alloc(m->arena, size);
 	if (m->self == NULL)
-		return err_set(e, ERR_LIMIT_EXCEEDED, "the state's %u bytes are more than the %llu that an instance may hold", root->size,
+		return err_set(e, ERR_LIMIT_EXCEEDED, "the state's %u bytes are more than the %llu that an instance may hold", size,
 			(unsigned long long)arena_limit(m->arena));
+	if (m->desc->self_bytes > 0)
+		return 0;
 	return schema_set_defaults(m->desc->schema, 0, m->self, m->arena, e);
 }
 
@@ -54,6 +60,7 @@ int instance_new(const struct module_desc *d, struct module_instance **ret, stru
 		r = run_hook(m, HOOK_MAKE, e);
 	if (r != 0) {
 		arena_free(m->arena);
+		free(m->timers);
 		free(m);
 		return -1;
 	}
@@ -69,6 +76,7 @@ void instance_free(struct module_instance *m)
 		return;
 	(void)run_hook(m, HOOK_UNMAKE, &ignored);
 	arena_free(m->arena);
+	free(m->timers);
 	free(m);
 }
 
@@ -135,7 +143,9 @@ static int reply_to_json(const struct context *c, struct buf *ret_json, struct e
 	return r;
 }
 
-int instance_call(struct module_instance *m, const char *function, const char *args_json, size_t n, struct buf *ret_json, struct err *e)
+/* began (NULL: nobody) hears that the call is in order and begins; ret_json NULL: the reply is dropped. */
+static int call_function(struct module_instance *m, const char *function, const char *args_json, size_t n, instance_began *began,
+	void *ctx, struct buf *ret_json, struct err *e)
 {
 	const struct module_function *f = module_desc_function(m->desc, function, e);
 	struct context c;
@@ -147,10 +157,12 @@ int instance_call(struct module_instance *m, const char *function, const char *a
 	buf_init(&args, (size_t)LIMIT_BODY_BYTES * 4);
 	r = signature_check(&f->signature, args_json, n, &args, e);
 	if (r == 0) {
+		if (began)
+			began(ctx);
 		context_begin(&c, m, f->name, true);
 		c.args = val_source_new(args.data, args.size, NULL);
 		r = c.args != NULL ? context_run(&c, f->fn, e) : err_set(e, ERR_LIMIT_EXCEEDED, "no memory for a call");
-		if (r == 0)
+		if (r == 0 && ret_json)
 			r = reply_to_json(&c, ret_json, e);
 		context_end(&c);
 	}
@@ -158,13 +170,45 @@ int instance_call(struct module_instance *m, const char *function, const char *a
 	return r;
 }
 
+int instance_call(struct module_instance *m, const char *function, const char *args_json, size_t n, struct buf *ret_json, struct err *e)
+{
+	return call_function(m, function, args_json, n, NULL, NULL, ret_json, e);
+}
+
+int instance_cast(struct module_instance *m, const char *function, const char *args_json, size_t n, instance_began *began, void *ctx,
+	struct err *e)
+{
+	return call_function(m, function, args_json, n, began, ctx, NULL, e);
+}
+
 /* ---- state ---- */
+
+/* Own state goes straight into the blob. */
+static int run_save(struct module_instance *m, struct cbor_writer *w, struct err *e)
+{
+	struct context c;
+	int r;
+
+	context_begin_save(&c, m, w);
+	r = context_run(&c, m->desc->hooks[HOOK_SAVE], e);
+	*w = c.w;
+	context_end(&c);
+	return r;
+}
 
 int instance_save(struct module_instance *m, void *to, uint64_t capacity, uint64_t *ret_size, struct err *e)
 {
 	struct cbor_writer w = to != NULL ? cbor_writer_room(to, capacity) : cbor_writer_count();
+	bool own = m->desc->hooks[HOOK_SAVE] != NULL, timers = timers_any(m);
 
-	if (state_save(m->desc->schema, m->desc->state_version, m->self, m->arena, &w, e) != 0)
+	state_save_head(m->desc->schema, m->desc->state_version, own || timers, &w);
+	if (own || timers)
+		timers_save(m, &w);
+	if (own && run_save(m, &w, e) != 0)
+		return -1;
+	if (timers && !own)
+		cbor_put_null(&w);
+	if (state_save(m->desc->schema, m->self, m->arena, &w, e) != 0)
 		return -1;
 	*ret_size = w.size;
 	if (to != NULL && !cbor_writer_fits(&w))
@@ -173,19 +217,38 @@ int instance_save(struct module_instance *m, void *to, uint64_t capacity, uint64
 	return 0;
 }
 
-static int run_migrate(struct module_instance *m, const struct state_blob *b, struct err *e)
+/* `restore` or `migrate`: both may read all of the old state. */
+static int run_with_old(struct module_instance *m, enum hook hook, const struct state_blob *b, struct err *e)
 {
 	struct context c;
 	int r;
 
-	if (m->desc->hooks[HOOK_MIGRATE] == NULL || b->version == m->desc->state_version)
+	if (m->desc->hooks[hook] == NULL)
 		return 0;
-	context_begin(&c, m, hook_text(HOOK_MIGRATE), false);
+	context_begin(&c, m, hook_text(hook), false);
 	c.old = val_source_new(b->data, b->data_bytes, b->schema);
+	if (b->own != NULL)
+		c.saved = val_source_new(b->own, b->own_bytes, NULL);
 	c.old_version = b->version;
-	r = c.old != NULL ? context_run(&c, m->desc->hooks[HOOK_MIGRATE], e) : err_set(e, ERR_LIMIT_EXCEEDED, "no memory to migrate");
+	r = c.old != NULL && (b->own == NULL || c.saved != NULL) ? context_run(&c, m->desc->hooks[hook], e)
+		: err_set(e, ERR_LIMIT_EXCEEDED, "no memory to %s", hook_text(hook));
 	context_end(&c);
 	return r;
+}
+
+/* What became of the part that only the module can read. */
+static int report_own(const struct module_desc *d, const struct state_blob *b, bool backwards, struct state_report *report, struct err *e)
+{
+	static const char path[] = "(own state)";
+	bool reads = d->hooks[HOOK_RESTORE] != NULL;
+
+	if (b->own != NULL)
+		state_report_add(report, reads ? STATE_CARRIED : STATE_DROPPED, path, NULL, NULL);
+	else if (reads && backwards)
+		return err_set(e, ERR_STATE_MISMATCH, "%s: the newer state doesn't have it: a rollback would reset it", path);
+	else if (reads)
+		state_report_add(report, STATE_ADDED, path, NULL, NULL);
+	return 0;
 }
 
 int instance_restore(struct module_instance *fresh, const void *blob, uint64_t size, unsigned flags, struct state_report *report,
@@ -206,7 +269,13 @@ int instance_restore(struct module_instance *fresh, const void *blob, uint64_t s
 	if (r == 0)
 		r = state_restore(plan, &b, fresh->self, fresh->arena, report, e);
 	if (r == 0)
-		r = run_migrate(fresh, &b, e);
+		r = report_own(fresh->desc, &b, (flags & RESTORE_BACKWARDS) != 0, report, e);
+	if (r == 0)
+		r = run_with_old(fresh, HOOK_RESTORE, &b, e);
+	if (r == 0)
+		r = timers_restore(fresh, b.timers, b.timers_bytes, e);
+	if (r == 0 && b.version != fresh->desc->state_version)
+		r = run_with_old(fresh, HOOK_MIGRATE, &b, e);
 	if (r == 0)
 		r = instance_check(fresh, e);
 	plan_free(plan);

@@ -31,7 +31,7 @@ struct instance_host {
 	const volatile uint32_t *attention;  /* the word that sbx_stop_asked reads; NULL: always 0 */
 	volatile uint64_t *beat;             /* the word that sbx_stop_asked counts; NULL: one of our own */
 	uint64_t memory_bytes;               /* of one instance; 0: DEFAULT_MAX_MEMORY_BYTES */
-	void (*running)(const char *hook);   /* told just before each hook: "make", "init", "restore", "migrate", "check", "stop", "unmake"; NULL ok */
+	void (*running)(const char *hook);   /* told just before each hook: "make", "init", "save", "restore", "migrate", "check", "stop", "unmake"; NULL ok */
 };
 
 void instance_set_host(const struct instance_host *host);  /* copied */
@@ -63,15 +63,25 @@ int instance_init(struct module_instance *m, const char *config_json, size_t n, 
  * ERR_UNKNOWN_FUNCTION (nearest), ERR_BAD_ARGUMENT (name, nearest), ERR_MODULE_ERROR, ERR_REPLY_TOO_LARGE. */
 int instance_call(struct module_instance *m, const char *function, const char *args_json, size_t n,
 	struct buf *ret_json, struct err *e);
+/* The same for a call whose caller wants no result: began(ctx) is called once name and arguments are found in order, before the
+ * function runs; an error without it means that nothing ran. */
+typedef void instance_began(void *ctx);
+int instance_cast(struct module_instance *m, const char *function, const char *args_json, size_t n, instance_began *began, void *ctx,
+	struct err *e);
 /* Writes the blob to to[0..capacity). to NULL: only counts. *ret_size = bytes needed, also when they don't fit, which is
  * ERR_LIMIT_EXCEEDED. State that can't be saved (a wild counter, a string that isn't the host's memory) is ERR_STATE_MISMATCH. */
 int instance_save(struct module_instance *m, void *to, uint64_t capacity, uint64_t *ret_size, struct err *e);
-/* fresh: just made by instance_new; after an error only instance_free may follow. Fields, then `migrate` (only when the blob's
- * state version is another), then `check`. The blob must stay as it is until the function returns.
+/* fresh: just made by instance_new; after an error only instance_free may follow. Fields, then `restore`, timers, then `migrate`
+ * (only when the blob's state version is another), then `check`. The blob must stay as it is until the function returns.
  * ERR_STATE_MISMATCH: name = the field's path, text = why. report: NULL ok; filled as far as it went. */
 int instance_restore(struct module_instance *fresh, const void *blob, uint64_t size, unsigned flags,
 	struct state_report *report, struct err *e);
 int instance_check(struct module_instance *m, struct err *e);
+/* Timers, for the main loop: when the first is due (INT64_MAX: none is armed), and which it is. */
+int64_t instance_timer_due_us(const struct module_instance *m);
+const char *instance_timer_name(const struct module_instance *m);
+/* Runs it if it is due; one that is late runs once. ERR_MODULE_ERROR when it failed: it is re-armed or not all the same. */
+int instance_timer_run(struct module_instance *m, int64_t now_us, struct err *e);
 int instance_stop(struct module_instance *m, struct err *e);   /* the `stop` hook: an orderly end is near */
 void instance_free(struct module_instance *m);                 /* `unmake`, then all its memory goes at once; NULL ok */
 

@@ -3,6 +3,7 @@
  * The context of a callback and the table of functions that it is given; memory, log and time. Values and replies are in
  * services_value.c and services_reply.c. */
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,9 +182,21 @@ static struct sbx_val service_root(struct sbx *x, enum sbx_root root)
 		return val_root(c->old);
 	case SBX_CONFIG:
 		return val_root(c->config);
+	case SBX_SAVED:
+		return val_root(c->saved);
 	}
 	return val_root(NULL);
 }
+
+/* Later services come by name; there are none yet. */
+static const void *service_extension(struct sbx *x, const char *name)
+{
+	(void)x, (void)name;
+	return NULL;
+}
+
+/* Objects of ABI 1.0 know the table up to here, for ever. */
+_Static_assert(offsetof(struct sbx_host, map_find) == 248, "the functions of ABI 1.0 stay in their places");
 
 static const struct sbx_host table = {
 	.size = sizeof table, .major = SBX_ABI_MAJOR, .minor = SBX_ABI_MINOR,
@@ -195,6 +208,8 @@ static const struct sbx_host table = {
 	.put_null = service_put_null, .put_text = service_put_text, .put_blob = service_put_blob, .put_val = service_put_val,
 	.begin = service_open, .end = service_close,
 	.fail_with = service_fail, .failed = service_failed, .log = service_log, .now_ms = service_now_ms, .version = service_version,
+	.map_find = service_map_find, .map_put = service_map_put, .map_remove = service_map_remove, .map_count = service_map_count,
+	.map_next = service_map_next, .timer = service_timer, .extension = service_extension,
 };
 
 /* ---- a callback's life ---- */
@@ -217,6 +232,16 @@ void context_begin(struct context *c, struct module_instance *m, const char *nam
 	}
 }
 
+void context_begin_save(struct context *c, struct module_instance *m, struct cbor_writer *w)
+{
+	context_begin(c, m, hook_text(HOOK_SAVE), false);
+	c->saves = true;
+	c->w = *w;
+	c->levels[0].mark = cbor_put_open(&c->w, CBOR_MAP);
+	c->levels[0].is_map = true;
+	c->depth = 1;
+}
+
 int context_run(struct context *c, sbx_fn *fn, struct err *e)
 {
 	int r;
@@ -228,7 +253,7 @@ int context_run(struct context *c, sbx_fn *fn, struct err *e)
 		context_fail(c, "failed", "%s returned %d without a reason", c->name, r);
 	if (!c->failed && c->depth > 1)
 		context_fail(c, "bad_reply", "%u list or dict was left open", c->depth - 1);
-	if (!c->failed && c->may_reply && !c->reply.failed)
+	if (!c->failed && (c->saves || (c->may_reply && !c->reply.failed)))
 		cbor_set_length(&c->w, c->levels[0].mark, c->levels[0].items);
 	if (!c->failed)
 		return 0;
@@ -247,5 +272,6 @@ void context_end(struct context *c)
 	c->args = val_source_free(c->args);
 	c->old = val_source_free(c->old);
 	c->config = val_source_free(c->config);
+	c->saved = val_source_free(c->saved);
 	buf_fini(&c->reply);
 }

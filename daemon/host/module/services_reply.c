@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writing a reply: a dict that is open from the start, and whatever is opened in it. A put in the wrong place fails the
+ * Writing a reply, or own state into the blob: a dict that is open from the start, and whatever is opened in it. A put in the wrong place fails the
  * callback, so that a reply is either what was meant or an error. */
 #include <string.h>
 
@@ -11,8 +11,12 @@ static int begin_item(struct context *c, const char *key)
 {
 	if (c->failed)
 		return -1;
-	if (!c->may_reply) {
+	if (!c->may_reply && !c->saves) {
 		context_fail(c, "bad_reply", "only functions reply, not %s", c->name);
+		return -1;
+	}
+	if (c->saves && c->w.size > LIMIT_STATE_BYTES) {
+		context_fail(c, "too_large", "the state is larger than %llu bytes", (unsigned long long)LIMIT_STATE_BYTES);
 		return -1;
 	}
 	if (c->levels[c->depth - 1].is_map != (key != NULL)) {
@@ -81,7 +85,7 @@ int service_put_val(struct sbx *x, const char *key, struct sbx_val v)
 
 	if (begin_item(c, key) != 0)
 		return -1;
-	if (val_write(v, &c->w) == 0)
+	if (val_write(v, &c->w, c->depth) == 0)
 		return 0;
 	context_fail(c, "bad_value", "%.80s: there is no value to put", key != NULL ? key : "an item");
 	return -1;

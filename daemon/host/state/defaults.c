@@ -3,6 +3,7 @@
  * Puts a struct's defaults into zeroed memory, also those of the structs that it contains by value. */
 #include <string.h>
 
+#include "daemon/host/module/map.h"
 #include "daemon/host/state/schema.h"
 
 static void set_int(const struct schema_field *f, uint8_t *at)
@@ -40,12 +41,40 @@ static int set_text(const struct schema_field *f, uint8_t *at, struct arena *a, 
 	return 0;
 }
 
+static int set_bytes(const struct schema_field *f, uint8_t *at, struct arena *a, struct err *e)
+{
+	struct sbx_bytes b = { NULL, (uint64_t)f->default_i };
+
+	if (b.size == 0)
+		return 0;
+	b.data = arena_alloc(a, b.size);
+	if (b.data == NULL)
+		return err_set(e, ERR_LIMIT_EXCEEDED, "no memory for the default of %s", f->name.text);
+	memcpy(b.data, f->default_s, b.size);
+	memcpy(at, &b, sizeof b);
+	return 0;
+}
+
+static int set_map(const struct schema *s, const struct schema_field *f, uint8_t *at, struct arena *a, struct err *e)
+{
+	uint32_t align = f->elem == SBX_K_STRUCT ? s->structs[f->type].align : 8;
+	struct sbx_map *m = map_new(a, f->elem_size, align, f->elem, f->type);
+
+	if (m == NULL)
+		return err_set(e, ERR_LIMIT_EXCEEDED, "no memory for the map %s", f->name.text);
+	memcpy(at, &m, sizeof m);
+	return 0;
+}
+
 static int set_field(const struct schema *s, const struct schema_field *f, uint8_t *at, struct arena *a, struct err *e)
 {
 	switch ((enum schema_default)f->default_kind) {
 	case SCHEMA_DEFAULT_TEXT:
 		return set_text(f, at, a, e);
+	case SCHEMA_DEFAULT_BYTES:
+		return set_bytes(f, at, a, e);
 	case SCHEMA_DEFAULT_INT:
+	case SCHEMA_DEFAULT_UINT:
 	case SCHEMA_DEFAULT_FLOAT:
 		if (kind_is_float(f->kind))
 			set_float(f, at);
@@ -55,6 +84,8 @@ static int set_field(const struct schema *s, const struct schema_field *f, uint8
 	case SCHEMA_DEFAULT_NONE:
 		break;
 	}
+	if (f->kind == SBX_K_MAP)
+		return set_map(s, f, at, a, e);
 	if (f->kind == SBX_K_STRUCT)
 		return schema_set_defaults(s, f->type, at, a, e);
 	for (uint64_t i = 0; f->kind == SBX_K_FIXED && f->elem == SBX_K_STRUCT && i < f->n; i++)

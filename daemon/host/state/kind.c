@@ -16,16 +16,18 @@ const struct kind_row kind_rows[KIND_ROWS] = {
 	[SBX_K_STRUCT] = { "struct", 0, 'S' },
 	[SBX_K_FIXED] = { "fixed", 0, 'a' },
 	[SBX_K_ARRAY] = { "array", sizeof(void *), 'a' },
+	[SBX_K_MAP] = { "map", sizeof(void *), 'm' },
 };
 
 void field_kind_text(const struct schema *s, const struct schema_field *f, char *to, uint32_t to_bytes)
 {
-	bool sequence = f->kind == SBX_K_FIXED || f->kind == SBX_K_ARRAY;
-	unsigned kind = sequence ? f->elem : f->kind;
+	unsigned kind = kind_has_elem(f->kind) ? f->elem : f->kind;
 	bool is_struct = kind == SBX_K_STRUCT && f->type < s->n_structs;
 	const char *prefix = is_struct ? "struct " : "", *text = is_struct ? s->structs[f->type].name.text : kind_rows[kind & (KIND_ROWS - 1)].text;
 
-	if (f->kind == SBX_K_FIXED || f->kind == SBX_K_CHARS)
+	if (f->kind == SBX_K_MAP)
+		snprintf(to, to_bytes, "map of %s%s", prefix, text);
+	else if (f->kind == SBX_K_FIXED || f->kind == SBX_K_CHARS)
 		snprintf(to, to_bytes, "%s%s[%llu]", prefix, text, (unsigned long long)f->n);
 	else
 		snprintf(to, to_bytes, "%s%s%s", prefix, text, f->kind == SBX_K_ARRAY ? "[]" : "");

@@ -9,12 +9,15 @@
 
 const char *path_text(const struct path *p, char to[STATE_REPORT_PATH])
 {
-	char text[STATE_REPORT_PATH], part[96];
+	char text[STATE_REPORT_PATH], part[96], key[64];
 	size_t at = sizeof text - 1, n;
 
 	text[at] = '\0';
 	for (; p != NULL; p = p->up) {
-		if (p->name == NULL && p->index == PATH_ANY)
+		if (p->key != NULL) {
+			text_clean(key, sizeof key, p->key, (size_t)p->key_bytes);
+			n = (size_t)snprintf(part, sizeof part, "[%s]", key);
+		} else if (p->name == NULL && p->index == PATH_ANY)
 			n = (size_t)snprintf(part, sizeof part, "[]");
 		else if (p->name == NULL)
 			n = (size_t)snprintf(part, sizeof part, "[%llu]", (unsigned long long)p->index);

@@ -53,14 +53,14 @@ static enum carry carry_simple(unsigned from, unsigned to)
 
 static bool is_sequence(const struct schema_field *f)
 {
-	return f->kind == SBX_K_FIXED || f->kind == SBX_K_ARRAY;
+	return kind_has_elem(f->kind);
 }
 
 static enum carry carry_field(const struct schema_field *from, const struct schema_field *to)
 {
 	enum carry items, room = CARRY_SAME;
 
-	if (is_sequence(from) != is_sequence(to))
+	if (kind_family(from->kind) != kind_family(to->kind) && (is_sequence(from) || is_sequence(to)))
 		return CARRY_NEVER;
 	if (!is_sequence(from)) {
 		if (from->kind == SBX_K_CHARS && to->kind == SBX_K_CHARS && from->n != to->n)
@@ -68,6 +68,8 @@ static enum carry carry_field(const struct schema_field *from, const struct sche
 		return carry_simple(from->kind, to->kind);
 	}
 	items = carry_simple(from->elem, to->elem);
+	if (from->kind == SBX_K_MAP)
+		return items;
 	if (from->kind == SBX_K_FIXED && (to->kind == SBX_K_ARRAY || to->n > from->n))
 		room = CARRY_WIDER;
 	else if (to->kind == SBX_K_FIXED && (from->kind == SBX_K_ARRAY || to->n < from->n))
@@ -146,7 +148,7 @@ static int plan_field(struct planning *g, const struct schema_field *from, const
 	};
 	bool renamed = strcmp(from->name.text, to->name.text) != 0;
 	char from_text[LIMIT_FUNCTION_BYTES + 40], to_text[LIMIT_FUNCTION_BYTES + 32];
-	struct path item = { path, NULL, PATH_ANY };
+	struct path item = { path, NULL, PATH_ANY, NULL, 0 };
 	enum carry carry = carry_field(from, to);
 
 	field_kind_text(g->p->from, from, from_text, sizeof from_text);
@@ -157,6 +159,10 @@ static int plan_field(struct planning *g, const struct schema_field *from, const
 		tell(g, STATE_RENAMED, path, from->name.text, to->name.text);
 	if (carry != CARRY_SAME || !renamed)
 		tell(g, words[carry], path, from_text, to_text);
+	op->kind = to->kind;
+	op->offset = to->offset;
+	op->is_plain = from->kind == to->kind && !is_sequence(to) && kind_family(to->kind) != 'S' && kind_family(to->kind) != 'c' &&
+		!from->optional && !to->optional && !to->has_range;
 	if (to->type == SCHEMA_NO_STRUCT)
 		return 0;
 	return plan_pair(g, from->type, to->type, is_sequence(to) ? &item : path, &op->sub);
@@ -164,7 +170,7 @@ static int plan_field(struct planning *g, const struct schema_field *from, const
 
 static int plan_new_fields(struct planning *g, const struct schema_struct *to, const bool *taken, const struct path *path)
 {
-	struct path field = { path, NULL, 0 };
+	struct path field = { path, NULL, 0, NULL, 0 };
 
 	for (uint32_t k = 0; k < to->n_fields; k++) {
 		if (taken[k])
@@ -184,7 +190,7 @@ static int plan_members(struct planning *g, uint32_t pair, bool *taken, const st
 	const struct schema_struct *from = &g->p->from->structs[g->p->pairs[pair].old_struct];
 	const struct schema_struct *to = &g->p->to->structs[g->p->pairs[pair].new_struct];
 	struct plan_op *ops = g->p->pairs[pair].ops;
-	struct path field = { path, NULL, 0 };
+	struct path field = { path, NULL, 0, NULL, 0 };
 
 	match_fields(from, to, ops, taken);
 	for (uint32_t i = 0; i < from->n_fields; i++) {

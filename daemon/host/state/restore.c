@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/host/module/map.h"
+#include "proto/utf8.h"
+
 /* One field on its way. */
 struct move {
 	const struct schema_field *from, *to;
@@ -107,9 +110,11 @@ static bool packed_is_zero(const struct items *items, uint64_t index)
 static int restore_item(struct restoring *r, const struct move *m, const struct items *items, uint64_t index, uint8_t *at,
 	struct cbor_reader *in, const struct path *path)
 {
-	struct path item = { path, NULL, index };
+	struct path item = { .up = path, .index = index };
 	struct cbor_head h;
 
+	if (items->packed == NULL && m->from->elem == m->to->elem && restore_quickly(r, m->to->elem, at, in))
+		return 0;
 	if (items->packed == NULL)
 		return restore_simple(r, m, m->from->elem, m->to->elem, at, m->to->elem_size, in, &item);
 	packed_head(items, index, &h);
@@ -141,7 +146,7 @@ static int check_cut_item(struct restoring *r, const struct move *m, const struc
 	struct cbor_reader *in, const struct path *path)
 {
 	const struct schema *s = r->plan->to;
-	struct path item = { path, NULL, index };
+	struct path item = { .up = path, .index = index };
 	struct buf is = BUF_INIT, would_be = BUF_INIT;
 	struct cbor_writer w[2] = { cbor_writer_buf(&is), cbor_writer_buf(&would_be) };
 	uint8_t *at[2] = { arena_alloc(r->arena, m->to->elem_size), arena_alloc(r->arena, m->to->elem_size) };
@@ -201,6 +206,84 @@ static int restore_array(struct restoring *r, const struct move *m, uint8_t *bas
 	return restore_items(r, m, &items, items.n, at, true, in, path);
 }
 
+/* ---- maps ---- */
+
+/* The map that the new code's instance was given, emptied. */
+static struct sbx_map *fresh_map(struct restoring *r, const struct move *m, uint8_t *base)
+{
+	const struct schema *s = r->plan->to;
+	uint32_t align = m->to->elem == SBX_K_STRUCT ? s->structs[m->to->type].align : 8;
+	struct sbx_map *map = map_new(r->arena, m->to->elem_size, align, m->to->elem, m->to->type), *old;
+
+	memcpy(&old, base + m->to->offset, sizeof old);
+	map_free(r->arena, old); /* what `make` put into it stays until the instance goes */
+	memcpy(base + m->to->offset, &map, sizeof map);
+	return map;
+}
+
+/* Room for n pairs: their keys are taken to be as long as the first one is, and a little more. */
+static int make_room(struct restoring *r, struct sbx_map *map, uint64_t n, const struct cbor_reader *in, const struct path *path)
+{
+	struct cbor_head h = { 0 };
+	uint64_t most = cbor_left(in) + n; /* keys and their NULs can't be more */
+	uint64_t keys;
+
+	(void)cbor_peek_head(in, &h);
+	keys = h.value < most / n ? (h.value + 2 + h.value / 8) * n : most;
+	if (n > 0 && !map_reserve(r->arena, map, n, keys < most ? keys : most))
+		return restore_no_memory(r, path, n);
+	return 0;
+}
+
+static bool is_key(const uint8_t *p, const struct cbor_head *h)
+{
+	return memchr(p, '\0', (size_t)h->value) == NULL && (h->major == CBOR_BYTES || utf8_is_good((const char *)p, (size_t)h->value));
+}
+
+static int restore_pair(struct restoring *r, const struct move *m, struct sbx_map *map, struct cbor_reader *in, const struct path *path)
+{
+	struct path item = { .up = path };
+	struct cbor_head h;
+	const uint8_t *key;
+	void *value;
+
+	if (cbor_get_head(in, &h) != 0 || (h.major != CBOR_TEXT && h.major != CBOR_BYTES) || (key = cbor_get_content(in, &h)) == NULL ||
+		!(utf8_is_plain(key, (size_t)h.value) || is_key(key, &h)))
+		return damaged(r, path);
+	value = map_append(r->arena, map, (const char *)key, h.value);
+	if (value == NULL)
+		return restore_no_memory(r, path, h.value);
+	item.key = (const char *)key;
+	item.key_bytes = h.value;
+	if (m->from->elem == m->to->elem && restore_quickly(r, m->to->elem, value, in))
+		return 0;
+	if (m->to->elem == SBX_K_STRUCT && schema_set_defaults(r->plan->to, m->to->type, value, r->arena, r->e) != 0)
+		return -1;
+	return restore_simple(r, m, m->from->elem, m->to->elem, value, m->to->elem_size, in, &item);
+}
+
+static int restore_map(struct restoring *r, const struct move *m, uint8_t *base, struct cbor_reader *in, const struct path *path)
+{
+	struct sbx_map *map;
+	struct cbor_head h;
+	uint32_t first;
+
+	if (cbor_get_head(in, &h) != 0 || h.major != CBOR_MAP || !cbor_length_possible(in, &h))
+		return damaged(r, path);
+	map = fresh_map(r, m, base);
+	if (map == NULL || (h.value > 0 && make_room(r, map, h.value, in, path) != 0))
+		return map == NULL ? restore_no_memory(r, path, sizeof *map) : -1;
+	while (h.value > 0) {
+		first = map->n;
+		for (unsigned i = 0; i < MAP_LOOK_AHEAD && h.value > 0; i++, h.value--)
+			if (restore_pair(r, m, map, in, path) != 0)
+				return -1;
+		if (map_enter(map, first) >= 0)
+			return path_fail(path, r->e, "a key is there twice");
+	}
+	return 0;
+}
+
 /* ---- fields ---- */
 
 /* An optional field that was absent: absent again, or, where it must be there now, its default. */
@@ -218,7 +301,7 @@ static int restore_absent(struct restoring *r, const struct move *m, uint8_t *ba
 /* Once per field of the schema, not once per value. */
 static void tell_lossy(struct restoring *r, const struct move *m, const struct path *path)
 {
-	bool sequence = m->to->kind == SBX_K_FIXED || m->to->kind == SBX_K_ARRAY;
+	bool sequence = kind_has_elem(m->to->kind);
 	char text[STATE_REPORT_PATH];
 
 	if (m->op->lossy_told || r->report == NULL || !kind_is_float(sequence ? m->to->elem : m->to->kind))
@@ -243,6 +326,8 @@ static int restore_field(struct restoring *r, const struct move *m, uint8_t *bas
 		result = restore_fixed(r, m, base, in, path);
 	else if (m->to->kind == SBX_K_ARRAY)
 		result = restore_array(r, m, base, in, path);
+	else if (m->to->kind == SBX_K_MAP)
+		result = restore_map(r, m, base, in, path);
 	else
 		result = restore_simple(r, m, m->from->kind, m->to->kind, base + m->to->offset, m->to->size, in, path);
 	if (result == 0 && m->to->has_range)
@@ -256,7 +341,7 @@ static int restore_struct(struct restoring *r, uint32_t pair, uint8_t *base, str
 {
 	const struct plan_pair *p = &r->plan->pairs[pair];
 	const struct schema_struct *from = &r->plan->from->structs[p->old_struct], *to = &r->plan->to->structs[p->new_struct];
-	struct path field = { path, NULL, 0 };
+	struct path field = { .up = path };
 	struct cbor_head h;
 
 	if (cbor_get_head(in, &h) != 0 || h.major != CBOR_ARRAY || h.value != from->n_fields)
@@ -264,8 +349,10 @@ static int restore_struct(struct restoring *r, uint32_t pair, uint8_t *base, str
 	for (uint32_t i = 0; i < from->n_fields; i++) {
 		struct plan_op *op = &p->ops[i];
 
+		if (op->is_plain && restore_quickly(r, op->kind, base + op->offset, in))
+			continue;
 		if (op->field == PLAN_DROPPED) {
-			if (cbor_skip(in) != 0)
+			if (cbor_skip_checked(in) != 0)
 				return damaged(r, path);
 			continue;
 		}

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/utf8.h"
 
 int restore_no_memory(struct restoring *r, const struct path *path, uint64_t bytes)
 {
@@ -188,20 +189,24 @@ int restore_check_range(struct restoring *r, const struct schema_field *f, const
 		} else {
 			memcpy(&f64, at, sizeof f64);
 		}
-		good = f64 >= (double)f->lo && f64 <= (double)f->hi;
+		if (f64 >= (double)f->lo && f64 <= (double)f->hi)
+			return 0;
 		snprintf(text, sizeof text, "%.17g", f64);
 	} else {
 		memcpy(&u, at, kind_size(f->kind));
 		i = (int64_t)(u << shift) >> shift;
-		if (kind_is_signed(f->kind)) {
+		if (kind_is_signed(f->kind))
 			good = i >= f->lo && i <= f->hi;
-			snprintf(text, sizeof text, "%lld", (long long)i);
-		} else {
+		else
 			good = f->hi >= 0 && u <= (uint64_t)f->hi && (f->lo < 0 || u >= (uint64_t)f->lo);
+		if (good)
+			return 0;
+		if (kind_is_signed(f->kind))
+			snprintf(text, sizeof text, "%lld", (long long)i);
+		else
 			snprintf(text, sizeof text, "%llu", (unsigned long long)u);
-		}
 	}
-	return good ? 0 : path_fail(path, r->e, "%s isn't in its range %lld to %lld", text, (long long)f->lo, (long long)f->hi);
+	return path_fail(path, r->e, "%s isn't in its range %lld to %lld", text, (long long)f->lo, (long long)f->hi);
 }
 
 /* ---- texts and bytes ---- */
@@ -261,6 +266,8 @@ int restore_content(struct restoring *r, unsigned old_kind, unsigned kind, void 
 	null = old_kind == SBX_K_STR && h.major == CBOR_SIMPLE && h.info == CBOR_NULL;
 	if (!null && ((h.major != CBOR_TEXT && h.major != CBOR_BYTES) || (p = cbor_get_content(in, &h)) == NULL))
 		return path_fail(path, r->e, "the saved value isn't what its schema says");
+	if (p != NULL && h.major == CBOR_TEXT && !utf8_is_good((const char *)p, (size_t)h.value))
+		return path_fail(path, r->e, "the saved text isn't UTF-8");
 	if (null)
 		h.value = 0;
 	if (kind == SBX_K_BYTES)
@@ -268,4 +275,107 @@ int restore_content(struct restoring *r, unsigned old_kind, unsigned kind, void 
 	if (p != NULL && h.value > 0 && memchr(p, '\0', (size_t)h.value) != NULL)
 		return path_fail(path, r->e, "the bytes contain a NUL, which a text can't");
 	return kind == SBX_K_CHARS ? store_chars(r, at, room, p, h.value, path) : store_str(r, at, p, h.value, path);
+}
+
+/* ---- the short way ---- */
+
+/* A head; 9 bytes are there. Returns its length, or 0. */
+static inline unsigned quick_head(const uint8_t *p, uint64_t *ret)
+{
+	unsigned info = *p & 31, n;
+	uint64_t v;
+
+	if (info < 24) {
+		*ret = info;
+		return 1;
+	}
+	if (info > 27)
+		return 0;
+	n = 1u << (info - 24);
+	memcpy(&v, p + 1, sizeof v);
+	*ret = __builtin_bswap64(v) >> 8 * (8 - n);
+	return 1 + n;
+}
+
+static inline bool quick_int(unsigned kind, uint8_t *at, struct cbor_reader *in)
+{
+	bool negative = *in->at >> 5 == CBOR_NEGATIVE;
+	uint64_t v = 0;
+	unsigned n = quick_head(in->at, &v);
+
+	if (n == 0 || *in->at >> 5 > CBOR_NEGATIVE || (negative && !kind_is_signed(kind)) || v > kind_most(kind))
+		return false;
+	in->at += n;
+	v = negative ? ~v : v;
+	switch (kind_size(kind)) {
+	case 1:
+		*at = (uint8_t)v;
+		return true;
+	case 2:
+		memcpy(at, &v, 2);
+		return true;
+	case 4:
+		memcpy(at, &v, 4);
+		return true;
+	default:
+		memcpy(at, &v, 8);
+		return true;
+	}
+}
+
+static inline bool quick_str(struct restoring *r, uint8_t *at, struct cbor_reader *in)
+{
+	uint64_t n = 0;
+	unsigned head = quick_head(in->at, &n);
+	char *old, *copy;
+
+	memcpy(&old, at, sizeof old);
+	if (old != NULL || head == 0 || *in->at >> 5 != CBOR_TEXT || n > cbor_left(in) - head || !utf8_is_plain(in->at + head, (size_t)n))
+		return false;
+	copy = arena_alloc_small(r->arena, n + 1);
+	if (copy == NULL)
+		return false;
+	memcpy(copy, in->at + head, (size_t)n);
+	memcpy(at, &copy, sizeof copy);
+	in->at += head + n;
+	return true;
+}
+
+bool restore_quickly(struct restoring *r, unsigned kind, uint8_t *at, struct cbor_reader *in)
+{
+	uint64_t eight;
+	uint32_t four;
+
+	if (cbor_left(in) < 9)
+		return false;
+	switch (kind) {
+	case SBX_K_BOOL:
+		if (*in->at != (CBOR_SIMPLE << 5 | CBOR_TRUE) && *in->at != (CBOR_SIMPLE << 5 | CBOR_FALSE))
+			return false;
+		*at = *in->at++ == (CBOR_SIMPLE << 5 | CBOR_TRUE);
+		return true;
+	case SBX_K_F64:
+		if (*in->at != (CBOR_SIMPLE << 5 | CBOR_F64))
+			return false;
+		memcpy(&eight, in->at + 1, sizeof eight);
+		eight = __builtin_bswap64(eight);
+		memcpy(at, &eight, sizeof eight);
+		in->at += 9;
+		return true;
+	case SBX_K_F32:
+		if (*in->at != (CBOR_SIMPLE << 5 | CBOR_F32))
+			return false;
+		memcpy(&four, in->at + 1, sizeof four);
+		four = __builtin_bswap32(four);
+		memcpy(at, &four, sizeof four);
+		in->at += 5;
+		return true;
+	case SBX_K_STR:
+		return quick_str(r, at, in);
+	case SBX_K_I8: case SBX_K_I16: case SBX_K_I32: case SBX_K_I64:
+	case SBX_K_U8: case SBX_K_U16: case SBX_K_U32: case SBX_K_U64:
+		return quick_int(kind, at, in);
+	default: /* the long way */
+		return false;
+	}
 }

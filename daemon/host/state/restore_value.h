@@ -15,6 +15,9 @@ struct restoring {
 	bool rounded;           /* a value of the field at hand was rounded */
 };
 
+/* The short way for what a million values are: one that is as saved (`kind` before and now) and plain. false: nothing was read or
+ * done; the long way will do it, or say why it can't. Not for structs and CHARS: always false. */
+bool restore_quickly(struct restoring *r, unsigned kind, uint8_t *at, struct cbor_reader *in);
 /* A number or bool whose head was read: converted, checked, stored as `kind`. */
 int restore_number(struct restoring *r, unsigned kind, void *at, const struct cbor_head *h, const struct path *path);
 /* Text or bytes (or null) of a field of kind old_kind into CHARS (room bytes), STR or BYTES; frees what was there. */

@@ -75,7 +75,7 @@ static int field_bad(const struct struct_reading *sr, const struct schema_field 
 
 static int field_sizes(const struct struct_reading *sr, struct schema_field *f, const struct sbx_field *row)
 {
-	unsigned simple = f->kind == SBX_K_FIXED || f->kind == SBX_K_ARRAY ? f->elem : f->kind;
+	unsigned simple = kind_has_elem(f->kind) ? f->elem : f->kind;
 	uint32_t simple_size = simple == f->kind ? row->size : row->elem_size;
 	const struct schema *s = sr->all->s;
 
@@ -88,6 +88,10 @@ static int field_sizes(const struct struct_reading *sr, struct schema_field *f, 
 		return field_bad(sr, f, "its size isn't a multiple of its items' size");
 	if (f->kind == SBX_K_ARRAY && row->size != sizeof(void *))
 		return field_bad(sr, f, "an array is a pointer and a counter");
+	if (f->kind == SBX_K_MAP && row->size != sizeof(void *))
+		return field_bad(sr, f, "a map is a pointer");
+	if (f->kind == SBX_K_ARRAY && f->elem == SBX_K_STRUCT && s->structs[f->type].has_map)
+		return field_bad(sr, f, "items of an array can't contain a map: make it a map of structs");
 	if (f->kind == SBX_K_ARRAY && !kind_is_int(row->count_kind))
 		return field_bad(sr, f, "its counter isn't an integer");
 	if (f->kind == SBX_K_ARRAY && (row->count_offset > sr->size || kind_size(row->count_kind) > sr->size - row->count_offset))
@@ -105,7 +109,7 @@ static int read_field(struct struct_reading *sr, const struct sbx_field *row, un
 {
 	struct reading *r = sr->all;
 	struct schema_field *f = &sr->fields[sr->n_fields];
-	bool sequence = row->kind == SBX_K_FIXED || row->kind == SBX_K_ARRAY;
+	bool sequence = kind_has_elem(row->kind);
 	bool of_structs = row->kind == SBX_K_STRUCT || (sequence && row->elem == SBX_K_STRUCT);
 
 	if (name_copy(&f->name, row->name) != 0)
@@ -117,7 +121,7 @@ static int read_field(struct struct_reading *sr, const struct sbx_field *row, un
 	f->elem = (uint8_t)row->elem;
 	f->type = SCHEMA_NO_STRUCT;
 	if (sequence ? !kind_is_elem(row->elem) : row->elem != 0)
-		return field_bad(sr, f, sequence ? "an array can't hold items of this kind" : "only arrays have an item kind");
+		return field_bad(sr, f, sequence ? "an array or map can't hold items of this kind" : "only arrays and maps have an item kind");
 	if (of_structs != (row->type != NULL))
 		return field_bad(sr, f, of_structs ? "the struct's own table is missing" : "a table for something that is no struct");
 	if (of_structs && read_struct(r, row->type, depth + 1, &f->type) != 0)
@@ -126,6 +130,21 @@ static int read_field(struct struct_reading *sr, const struct sbx_field *row, un
 }
 
 /* ---- one row: a modifier ---- */
+
+static int read_default_bytes(struct struct_reading *sr, struct schema_field *f, const struct sbx_field *row)
+{
+	if (f->kind != SBX_K_BYTES)
+		return field_bad(sr, f, "SBX_DEFAULT_B is for struct sbx_bytes");
+	if (row->s == NULL || row->lo < 0 || row->lo >= LIMIT_ROW_BYTES)
+		return field_bad(sr, f, "its default bytes are too many, or missing");
+	f->default_kind = SCHEMA_DEFAULT_BYTES;
+	f->default_i = row->lo;
+	f->default_s = malloc((size_t)row->lo + 1);
+	if (f->default_s == NULL)
+		return no_memory(sr->all->e);
+	memcpy(f->default_s, row->s, (size_t)row->lo);
+	return 0;
+}
 
 static int read_default(struct struct_reading *sr, struct schema_field *f, const struct sbx_field *row)
 {
@@ -138,6 +157,13 @@ static int read_default(struct struct_reading *sr, struct schema_field *f, const
 		f->default_i = row->lo;
 		return kind_is_number(f->kind) || f->kind == SBX_K_BOOL ? 0 : field_bad(sr, f, "SBX_DEFAULT is for numbers and bools");
 	}
+	if (row->kind == SBX_M_DEFAULT_U) {
+		f->default_kind = SCHEMA_DEFAULT_UINT;
+		f->default_i = row->lo;
+		return f->kind == SBX_K_U64 ? 0 : field_bad(sr, f, "SBX_DEFAULT_U is for uint64_t");
+	}
+	if (row->kind == SBX_M_DEFAULT_B)
+		return read_default_bytes(sr, f, row);
 	if (row->kind == SBX_M_DEFAULT_F) {
 		f->default_kind = SCHEMA_DEFAULT_FLOAT;
 		f->default_f = row->f;
@@ -187,6 +213,8 @@ static int read_modifier(struct struct_reading *sr, const struct sbx_field *row)
 	case SBX_M_DEFAULT_I:
 	case SBX_M_DEFAULT_F:
 	case SBX_M_DEFAULT_S:
+	case SBX_M_DEFAULT_U:
+	case SBX_M_DEFAULT_B:
 		return read_default(sr, f, row);
 	case SBX_M_WAS:
 		return read_alias(sr, f, row);
@@ -235,7 +263,7 @@ static int read_row(struct struct_reading *sr, const struct sbx_field *row, unsi
 	if (row->kind >= SBX_K_MODIFIER)
 		return sr->ignoring ? 0 : read_modifier(sr, row);
 	sr->ignoring = false;
-	if (row->kind == SBX_K_END || row->kind > SBX_K_ARRAY)
+	if (row->kind == SBX_K_END || row->kind > SBX_K_MAP)
 		return err_set(sr->all->e, ERR_BAD_MODULE, "struct %s has a field of kind %u, which this host doesn't know", sr->name,
 			(unsigned)row->kind);
 	return read_field(sr, row, depth);
@@ -269,6 +297,8 @@ static int check_default(struct struct_reading *sr, const struct schema_field *f
 		return field_bad(sr, f, "its default doesn't fit its kind");
 	if (!f->has_range)
 		return 0;
+	if (f->default_kind == SCHEMA_DEFAULT_UINT && f->default_i < 0) /* beyond INT64_MAX, and so beyond any range */
+		return field_bad(sr, f, "its default isn't in its range");
 	if (kind_is_float(f->kind) ? !(v >= (double)f->lo && v <= (double)f->hi) : f->default_i < f->lo || f->default_i > f->hi)
 		return field_bad(sr, f, "its default isn't in its range");
 	return 0;
@@ -310,7 +340,19 @@ static bool has_defaults(const struct schema *s, const struct schema_struct *st)
 		const struct schema_field *f = &st->fields[i];
 		bool by_value = f->kind == SBX_K_STRUCT || (f->kind == SBX_K_FIXED && f->elem == SBX_K_STRUCT);
 
-		if (f->default_kind != SCHEMA_DEFAULT_NONE || (by_value && s->structs[f->type].has_defaults))
+		if (f->default_kind != SCHEMA_DEFAULT_NONE || f->kind == SBX_K_MAP || (by_value && s->structs[f->type].has_defaults))
+			return true;
+	}
+	return false;
+}
+
+static bool has_map(const struct schema *s, const struct schema_struct *st)
+{
+	for (uint32_t i = 0; i < st->n_fields; i++) {
+		const struct schema_field *f = &st->fields[i];
+
+		if (f->kind == SBX_K_MAP || ((f->kind == SBX_K_STRUCT || f->kind == SBX_K_FIXED) && f->type != SCHEMA_NO_STRUCT &&
+			s->structs[f->type].has_map))
 			return true;
 	}
 	return false;
@@ -337,6 +379,8 @@ static int read_rows(struct struct_reading *sr, const struct sbx_schema *head, u
 		r = schema_check_layout(sr->all->s, index, sr->skips, sr->n_skips, sr->all->e);
 	if (r == 0)
 		st->has_defaults = has_defaults(sr->all->s, st);
+	if (r == 0)
+		st->has_map = has_map(sr->all->s, st);
 	return r;
 }
 

@@ -19,13 +19,15 @@
 
 struct schema_name { char text[LIMIT_FUNCTION_BYTES + 1]; };
 
-enum schema_default { SCHEMA_DEFAULT_NONE, SCHEMA_DEFAULT_INT, SCHEMA_DEFAULT_FLOAT, SCHEMA_DEFAULT_TEXT };
+enum schema_default {
+	SCHEMA_DEFAULT_NONE, SCHEMA_DEFAULT_INT, SCHEMA_DEFAULT_UINT, SCHEMA_DEFAULT_FLOAT, SCHEMA_DEFAULT_TEXT, SCHEMA_DEFAULT_BYTES
+};
 
 struct schema_field {
 	struct schema_name name;
 	struct schema_name *was;   /* aliases: names that it had */
 	uint32_t n_was;
-	uint8_t kind, elem;        /* enum sbx_kind; elem: of FIXED and ARRAY, else 0 */
+	uint8_t kind, elem;        /* enum sbx_kind; elem: of FIXED, ARRAY and MAP, else 0 */
 	uint8_t count_kind;        /* of ARRAY */
 	bool optional, has_range;
 	uint8_t default_kind;      /* enum schema_default */
@@ -33,7 +35,7 @@ struct schema_field {
 	uint64_t n;                /* FIXED: items; CHARS: bytes */
 	uint32_t offset, size, elem_size, count_offset, present_offset;
 	int64_t lo, hi;
-	int64_t default_i;
+	int64_t default_i;         /* of UINT its bits; of BYTES their number */
 	double default_f;
 	char *default_s;
 };
@@ -41,7 +43,8 @@ struct schema_field {
 struct schema_struct {
 	struct schema_name name;
 	uint32_t size, align, n_fields;
-	bool has_defaults;         /* in it or in what it contains by value: zeroed memory isn't enough */
+	bool has_defaults;         /* in it or in what it contains by value: zeroed memory isn't enough; maps count */
+	bool has_map;              /* in it or in what it contains by value */
 	struct schema_field *fields;
 };
 
@@ -60,6 +63,10 @@ int schema_check_layout(struct schema *s, uint32_t index, const struct schema_sk
 
 /* Puts defaults into zeroed memory of a struct. -1 (ERR_LIMIT_EXCEEDED): the arena is full. */
 int schema_set_defaults(const struct schema *s, uint32_t index, void *at, struct arena *a, struct err *e);
+/* Frees what a field's items, or a map's value at `at`, point to. Takes any memory: what isn't the arena's is left alone. */
+void schema_release_item(const struct schema *s, const struct schema_field *f, void *at, struct arena *a);
+/* The same for a value of struct `index`. */
+void schema_release_struct(const struct schema *s, uint32_t index, void *at, struct arena *a);
 
 /* To and from a blob. ERR_STATE_MISMATCH. */
 void schema_write(const struct schema *s, struct cbor_writer *w);
@@ -76,7 +83,7 @@ void schema_json(const struct schema *s, struct json_out *o);
 struct kind_row {
 	const char *text;
 	uint8_t size;
-	char family;  /* 'b' bool, 'i' signed, 'u' unsigned, 'f' float, 's' str, 'c' chars, 'y' bytes, 'S' struct, 'a' sequence; 0: unknown */
+	char family;  /* 'b' bool, 'i' signed, 'u' unsigned, 'f' float, 's' str, 'c' chars, 'y' bytes, 'S' struct, 'a' sequence, 'm' map; 0: unknown */
 };
 extern const struct kind_row kind_rows[KIND_ROWS];
 
@@ -100,9 +107,13 @@ static inline bool kind_is_number(unsigned kind) /* int or float: what a typed a
 {
 	return kind_is_int(kind) || kind_is_float(kind);
 }
-static inline bool kind_is_elem(unsigned kind) /* what FIXED and ARRAY may hold */
+static inline bool kind_has_elem(unsigned kind) /* FIXED, ARRAY, MAP */
 {
-	return kind_family(kind) != '\0' && kind_family(kind) != 'a';
+	return kind_family(kind) == 'a' || kind_family(kind) == 'm';
+}
+static inline bool kind_is_elem(unsigned kind) /* what those may hold */
+{
+	return kind_family(kind) != '\0' && !kind_has_elem(kind);
 }
 static inline uint32_t kind_size(unsigned kind) /* bytes in memory; 0: depends (CHARS, STRUCT, FIXED) or unknown */
 {
@@ -117,7 +128,7 @@ static inline uint64_t kind_most(unsigned kind)
 		return 0;
 	return UINT64_MAX >> (64 - bits + (kind_is_signed(kind) ? 1 : 0));
 }
-/* "i64", "char[16]", "struct item", "i16[7]", "struct item[]" */
+/* "i64", "char[16]", "struct item", "i16[7]", "struct item[]", "map of struct item" */
 void field_kind_text(const struct schema *s, const struct schema_field *f, char *to, uint32_t to_bytes);
 
 #endif

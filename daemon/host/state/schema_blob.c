@@ -131,7 +131,7 @@ static int get_field(struct cbor_reader *r, const struct schema *s, struct schem
 	if (members != FIELD_MEMBERS || cbor_get_head(r, &h) != 0 || h.major != CBOR_SIMPLE ||
 		(h.info != CBOR_TRUE && h.info != CBOR_FALSE))
 		return bad(e, "a field has not its seven members");
-	sequence = kind == SBX_K_FIXED || kind == SBX_K_ARRAY;
+	sequence = kind_has_elem((unsigned)kind);
 	of_structs = kind == SBX_K_STRUCT || (sequence && elem == SBX_K_STRUCT);
 	if (!sequence && !kind_is_elem((unsigned)kind)) {
 		err_set(e, ERR_STATE_MISMATCH, "field %s was saved as kind %u, which this host doesn't know", f->name.text,

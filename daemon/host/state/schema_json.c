@@ -4,6 +4,20 @@
 #include <string.h>
 
 #include "daemon/host/state/schema.h"
+#include "proto/names.h"
+
+static void out_bytes(const struct schema_field *f, struct json_out *o)
+{
+	struct buf b = BUF_INIT;
+
+	base64_encode(&b, f->default_s, (size_t)f->default_i);
+	if (b.failed)
+		o->to->failed = true;
+	json_out_object(o, "default");
+	json_out_text_n(o, "$bytes", b.data != NULL ? b.data : "", b.size);
+	json_out_object_end(o);
+	buf_fini(&b);
+}
 
 static void out_default(const struct schema_field *f, struct json_out *o)
 {
@@ -15,6 +29,12 @@ static void out_default(const struct schema_field *f, struct json_out *o)
 			json_out_bool(o, "default", f->default_i != 0);
 		else
 			json_out_i64(o, "default", f->default_i);
+		return;
+	case SCHEMA_DEFAULT_UINT:
+		json_out_u64(o, "default", (uint64_t)f->default_i);
+		return;
+	case SCHEMA_DEFAULT_BYTES:
+		out_bytes(f, o);
 		return;
 	case SCHEMA_DEFAULT_FLOAT:
 		json_out_f64(o, "default", f->default_f);

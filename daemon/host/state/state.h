@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * State to blob and back. A blob is CBOR: [magic, state version, schema, data]; it can be read without the module. A struct
- * is an array in its schema's order, an absent optional field is `undefined`, a NULL text null, numbers in arrays are
- * typed arrays. The blob may come from a compromised process: nothing in it is believed. Pure; in sandbox-host. */
+ * State to blob and back. A blob is CBOR: [magic, state version, schema, data], or [magic, state version, schema, timers, own,
+ * data] where a module has one of these; it can be read without the module. A struct is an array in its schema's order, an absent
+ * optional field is `undefined`, a NULL text null, numbers in arrays are typed arrays, maps are maps in the order of insertion.
+ * timers: {name: [milliseconds left, period or 0]}. own: the map that `save` wrote, or null. The blob may come from a compromised process: nothing in it is believed. Pure; in sandbox-host. */
 #ifndef SANDBOXD_HOST_STATE_H
 #define SANDBOXD_HOST_STATE_H
 
@@ -11,13 +12,14 @@
 #include "daemon/host/state/report.h"
 #include "daemon/host/state/schema.h"
 
-enum { STATE_MAGIC = 0x53425331 };
+enum { STATE_MAGIC = 0x53425331, STATE_MEMBERS = 4, STATE_MEMBERS_EXTRA = 6 };
 
 /* ---- saving ----
  * self: the state (NULL: none). What it points to must be living memory of the arena. ERR_STATE_MISMATCH with the path;
  * ERR_LIMIT_EXCEEDED beyond LIMIT_STATE_BYTES. Whether it fitted is the writer's to ask. */
-int state_save(const struct schema *s, uint32_t version, const void *self, const struct arena *a, struct cbor_writer *w,
-	struct err *e);
+int state_save(const struct schema *s, const void *self, const struct arena *a, struct cbor_writer *w, struct err *e);
+/* What stands before the data, up to the schema; extra: timers and own follow it, then the data. */
+void state_save_head(const struct schema *s, uint32_t version, bool extra, struct cbor_writer *w);
 /* One item of an array field alone, at `at`. */
 int state_save_item(const struct schema *s, const struct schema_field *f, const void *at, const struct arena *a,
 	struct cbor_writer *w, struct err *e);
@@ -27,8 +29,10 @@ int state_save_item(const struct schema *s, const struct schema_field *f, const 
 struct state_blob {
 	uint32_t version;
 	struct schema *schema;
-	const uint8_t *data;    /* in the blob */
+	const uint8_t *data;    /* in the blob, to its end. Not looked at yet: that is state_restore's */
 	uint64_t data_bytes;
+	const uint8_t *timers, *own; /* well-formed CBOR; NULL: none */
+	uint64_t timers_bytes, own_bytes;
 };
 
 int state_blob_open(const void *blob, uint64_t n, struct state_blob *ret, struct err *e); /* ERR_STATE_MISMATCH */
@@ -42,6 +46,9 @@ struct plan_op {
 	uint32_t field;         /* of the new struct; PLAN_DROPPED */
 	uint32_t sub;           /* plan for the structs in it */
 	bool lossy_told;        /* state_restore's own */
+	bool is_plain;          /* one value of the same kind, always there, any will do: the short way, which needs only these: */
+	uint8_t kind;
+	uint32_t offset;
 };
 struct plan_pair {
 	uint32_t old_struct, new_struct;

@@ -20,8 +20,12 @@ struct view {
 
 #define N_RAW 10
 
+#define N_FOUND 8
+struct found { char key[LIMIT_FUNCTION_BYTES + 1]; const void *p; };
+
 struct val_source {
 	const uint8_t *begin, *end;
+	struct found *found;      /* N_FOUND: what was asked for before in the root map */
 	const struct schema *schema;
 	struct view plain, name, raw[N_RAW];
 	const uint8_t **members;  /* where the root struct's fields lie: a module asks for them in loops */
@@ -57,6 +61,9 @@ struct val_source *val_source_new(const void *p, uint64_t n, const struct schema
 
 	if (s == NULL)
 		return NULL;
+	s->found = calloc(N_FOUND, sizeof *s->found);
+	if (s->found == NULL)
+		return val_source_free(s);
 	s->begin = p;
 	s->end = s->begin + n;
 	s->schema = schema;
@@ -77,8 +84,10 @@ struct val_source *val_source_new(const void *p, uint64_t n, const struct schema
 
 struct val_source *val_source_free(struct val_source *s)
 {
-	if (s != NULL)
+	if (s != NULL) {
 		free(s->members);
+		free(s->found);
+	}
 	free(s);
 	return NULL;
 }
@@ -215,10 +224,29 @@ static struct sbx_val get_member(struct opened *o, const char *key, bool is_root
 	return absent();
 }
 
+/* What a map's items are: structs, where it is an SBX_MAP_OF. */
+static const struct view *item_view(const struct opened *o)
+{
+	const struct val_source *s = o->view->source;
+
+	return o->view->kind == VIEW_STRUCTS ? &s->structs[2 * o->view->index] : &s->plain;
+}
+
+/* Own state is read by name in loops: sbx_next(x, sbx_saved(x, "items"), ...). */
+static struct found *found_slot(const struct val_source *s, const char *key, size_t n)
+{
+	unsigned hash = (unsigned)n;
+
+	for (size_t i = 0; i < n; i++)
+		hash = hash * 31 + (unsigned char)key[i];
+	return &s->found[hash % N_FOUND];
+}
+
 struct sbx_val val_get(struct sbx_val v, const char *key)
 {
 	struct opened o;
 	struct cbor_head h;
+	struct found *found;
 	const uint8_t *p;
 	size_t n;
 
@@ -229,11 +257,22 @@ struct sbx_val val_get(struct sbx_val v, const char *key)
 	if (o.h.major != CBOR_MAP)
 		return absent();
 	n = strlen(key);
+	found = v.p == o.view->source->begin && n <= LIMIT_FUNCTION_BYTES ? found_slot(o.view->source, key, n) : NULL;
+	if (found != NULL && found->p != NULL && strcmp(found->key, key) == 0)
+		return (struct sbx_val){ found->p, item_view(&o) };
 	for (uint64_t i = 0; i < o.h.value; i++) {
-		if (cbor_get_head(&o.r, &h) != 0 || h.major != CBOR_TEXT || (p = cbor_get_content(&o.r, &h)) == NULL)
+		if (cbor_get_head(&o.r, &h) != 0 || (h.major != CBOR_TEXT && h.major != CBOR_BYTES) ||
+			(p = cbor_get_content(&o.r, &h)) == NULL)
 			break;
-		if (h.value == n && memcmp(p, key, n) == 0)
-			return made(&o.r, &o.view->source->plain);
+		if (h.value == n && memcmp(p, key, n) == 0) {
+			struct sbx_val item = made(&o.r, item_view(&o));
+
+			if (found != NULL) {
+				memcpy(found->key, key, n + 1);
+				found->p = item.p;
+			}
+			return item;
+		}
 		if (cbor_skip(&o.r) != 0)
 			break;
 	}
@@ -454,7 +493,7 @@ static int write_at(struct sbx_val v, struct cbor_writer *w, unsigned depth)
 	return 0;
 }
 
-int val_write(struct sbx_val v, struct cbor_writer *w)
+int val_write(struct sbx_val v, struct cbor_writer *w, unsigned depth)
 {
-	return write_at(v, w, 0);
+	return write_at(v, w, depth);
 }

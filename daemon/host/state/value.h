@@ -28,7 +28,8 @@ int val_u64(struct sbx_val v, uint64_t *ret);
 int val_f64(struct sbx_val v, double *ret);
 int val_bool(struct sbx_val v, bool *ret);
 int val_content(struct sbx_val v, const uint8_t **ret, uint64_t *ret_n); /* of text or bytes */
-/* Writes it as plain CBOR: structs become maps, typed arrays lists. */
-int val_write(struct sbx_val v, struct cbor_writer *w);
+/* Writes it as plain CBOR: structs become maps, typed arrays lists. depth: how many containers are open around it; -1 also when
+ * it would nest deeper than LIMIT_VALUE_DEPTH in all. */
+int val_write(struct sbx_val v, struct cbor_writer *w, unsigned depth);
 
 #endif

@@ -1,0 +1,684 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What SQLite is trusted with and what not: it finds structural damage (quick_check), tears of power failures (WAL, FULL) and full disks. A
+ * byte flipped inside a text it doesn't: each row carries a SHA-256 of its columns. The format stands in two places (meta, user_version),
+ * so that a flipped bit in one is damage and not a newer daemon's registry. The table has no index beside its own tree, so that there is
+ * nothing that could disagree with it. */
+#include "daemon/store/database.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/store/blob.h"
+#include "daemon/store/folder.h"
+#include "proto/buf.h"
+#include "proto/clock.h"
+#include "proto/fd.h"
+
+#define NAME           "registry.sqlite"
+#define ASIDE          "registry.damaged-"
+#define BUSY_MS        5000       /* a daemon that was killed just now is let go first */
+#define TEXT(x)        TEXT_(x)
+#define TEXT_(x)       #x
+
+struct database {
+	sqlite3 *db;            /* NULL: unusable, `why` says so */
+	sqlite3_stmt *put, *delete_;
+	int dir_fd;             /* the storage thread's */
+	dev_t device;
+	ino_t inode;
+	char why[320];
+};
+
+static const char schema[] =
+	"BEGIN IMMEDIATE;"
+	"CREATE TABLE meta(key TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL) WITHOUT ROWID;"
+	"CREATE TABLE sandboxes(id TEXT PRIMARY KEY NOT NULL, created_at INTEGER NOT NULL, wanted INTEGER NOT NULL,"
+	" state_sha256 TEXT, state_bytes INTEGER NOT NULL, check_sum TEXT NOT NULL, spec TEXT NOT NULL) WITHOUT ROWID;"
+	"INSERT INTO meta VALUES('format'," TEXT(DATABASE_FORMAT) ");"
+	"PRAGMA user_version=" TEXT(DATABASE_FORMAT) ";"
+	"PRAGMA application_id=" "1935830904;" /* "sbox" */
+	"COMMIT;";
+
+/* ---- small things ---- */
+
+static void problem(struct database_found *found, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void problem(struct database_found *found, const char *format, ...)
+{
+	va_list args;
+
+	if (found->n_problems == sizeof found->problems / sizeof found->problems[0])
+		return;
+	va_start(args, format);
+	(void)vsnprintf(found->problems[found->n_problems++], sizeof found->problems[0], format, args);
+	va_end(args);
+}
+
+static int write_error(struct database *d, const char *what, struct err *e)
+{
+	int sys = d->db ? sqlite3_system_errno(d->db) : 0;
+
+	if (!d->db)
+		return err_set(e, ERR_IO, "%s", d->why);
+	err_set(e, ERR_IO, "cannot %s the registry " NAME ": %s%s%s", what, sqlite3_errmsg(d->db), sys ? ": " : "", sys ? strerror(sys) : "");
+	if (e)
+		e->sys_errno = sys;
+	return -1;
+}
+
+static void row_sum(const struct database_row *r, char ret[SHA256_HEX_BYTES + 1])
+{
+	struct buf b = BUF_INIT;
+
+	buf_printf(&b, "%s %lld %d %s %llu ", r->id, (long long)r->created_at_ms, r->wanted, r->state_sha256,
+		(unsigned long long)r->state_bytes);
+	buf_add(&b, r->spec, r->spec_size);
+	if (b.failed)
+		ret[0] = '\0';
+	else
+		sha256_hex(b.data, b.size, ret);
+	buf_fini(&b);
+}
+
+static int one_integer(sqlite3 *db, const char *sql, int64_t *ret)
+{
+	sqlite3_stmt *s = NULL;
+	int rc = sqlite3_prepare_v2(db, sql, -1, &s, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(s);
+	if (rc == SQLITE_ROW) {
+		*ret = sqlite3_column_int64(s, 0);
+		rc = sqlite3_column_type(s, 0) == SQLITE_INTEGER ? SQLITE_OK : SQLITE_CORRUPT;
+	} else if (rc == SQLITE_DONE) {
+		rc = SQLITE_CORRUPT; /* what must be there isn't */
+	}
+	(void)sqlite3_finalize(s);
+	return rc;
+}
+
+/* ---- putting aside ---- */
+
+static int rename_part(int dir_fd, const char *suffix, const char *aside)
+{
+	char from[64], to[160];
+
+	(void)snprintf(from, sizeof from, NAME "%s", suffix);
+	(void)snprintf(to, sizeof to, "%s%s", aside, suffix);
+	return renameat(dir_fd, from, dir_fd, to) == -1 && errno != ENOENT ? -1 : 0;
+}
+
+/* A name that isn't taken. */
+static void aside_name(int dir_fd, char ret[128], const char *suffix)
+{
+	int64_t ms = clock_wall_ms();
+	struct stat st;
+
+	do
+		(void)snprintf(ret, 128, ASIDE "%lld%s", (long long)ms++, suffix);
+	while (fstatat(dir_fd, ret, &st, AT_SYMLINK_NOFOLLOW) == 0);
+}
+
+static int put_file_aside(int dir_fd, char ret_name[128], struct err *e)
+{
+	aside_name(dir_fd, ret_name, "");
+	if (rename_part(dir_fd, "", ret_name) == -1 || rename_part(dir_fd, "-wal", ret_name) == -1 ||
+		rename_part(dir_fd, "-shm", ret_name) == -1 || rename_part(dir_fd, "-journal", ret_name) == -1 || fsync(dir_fd) == -1)
+		return err_sys(e, ERR_IO, "cannot put the damaged registry " NAME " aside");
+	return 0;
+}
+
+/* One row as a text file: what could be read of it. */
+static int row_to_file(int dir_fd, const char *id, const char *why, const void *spec, size_t size, char ret_name[128], struct err *e)
+{
+	autoclose int fd = -1;
+	struct buf b = BUF_INIT;
+	int result = 0;
+
+	aside_name(dir_fd, ret_name, "-row");
+	buf_printf(&b, "%s\n%s\n", id, why);
+	buf_add(&b, spec, size);
+	buf_add(&b, "\n", 1);
+	fd = openat(dir_fd, ret_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (b.failed || fd == -1 || folder_write_all(fd, b.data, b.size) == -1 || fsync(fd) == -1 || fsync(dir_fd) == -1)
+		result = err_sys(e, ERR_IO, "cannot put a damaged row of the registry aside");
+	buf_fini(&b);
+	return result;
+}
+
+static bool something_is_aside(int dir_fd)
+{
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd == -1 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+	bool found = !dir;
+
+	if (!dir)
+		fd_close(&fd);
+	while (dir && !found && (entry = readdir(dir)))
+		found = strncmp(entry->d_name, ASIDE, sizeof ASIDE - 1) == 0;
+	if (dir)
+		(void)closedir(dir);
+	return found;
+}
+
+/* ---- reading rows ---- */
+
+static bool column_text(sqlite3_stmt *s, int column, char *to, size_t room)
+{
+	const unsigned char *text = sqlite3_column_text(s, column);
+	size_t size = (size_t)sqlite3_column_bytes(s, column);
+
+	if (!text || size >= room || strlen((const char *)text) != size)
+		return false;
+	memcpy(to, text, size + 1);
+	return true;
+}
+
+static bool row_read(sqlite3_stmt *s, struct database_row *r)
+{
+	char sum[SHA256_HEX_BYTES + 1] = "", is[SHA256_HEX_BYTES + 1] = "";
+	const unsigned char *spec = sqlite3_column_text(s, 6);
+
+	*r = (struct database_row){ .created_at_ms = sqlite3_column_int64(s, 1), .wanted = sqlite3_column_int64(s, 2) == 1,
+		.state_bytes = (uint64_t)sqlite3_column_int64(s, 4) };
+	if (!column_text(s, 0, r->id, sizeof r->id) || !name_is_id(r->id, strlen(r->id)) || !spec ||
+		(sqlite3_column_type(s, 3) != SQLITE_NULL &&
+			(!column_text(s, 3, r->state_sha256, sizeof r->state_sha256) || !folder_is_hash(r->state_sha256))) ||
+		!column_text(s, 5, sum, sizeof sum))
+		return false;
+	r->spec_size = (size_t)sqlite3_column_bytes(s, 6);
+	r->spec = malloc(r->spec_size + 1);
+	if (!r->spec)
+		return false;
+	memcpy(r->spec, spec, r->spec_size);
+	r->spec[r->spec_size] = '\0';
+	row_sum(r, is);
+	if (is[0] && strcmp(is, sum) == 0)
+		return true;
+	free(r->spec);
+	r->spec = NULL;
+	return false;
+}
+
+static bool found_has(const struct database_found *found, const char *id)
+{
+	for (size_t i = 0; i < found->n; i++)
+		if (strcmp(found->rows[i].id, id) == 0)
+			return true;
+	return false;
+}
+
+static int found_add(struct database_found *found, const struct database_row *r)
+{
+	if ((found->n & (found->n - 1)) == 0) { /* 0, 1, 2, 4 ...: full */
+		struct database_row *more = realloc(found->rows, (found->n ? found->n * 2 : 1) * sizeof *more);
+
+		if (!more)
+			return -1;
+		found->rows = more;
+	}
+	found->rows[found->n++] = *r;
+	return 0;
+}
+
+#define SELECT "SELECT id, created_at, wanted, state_sha256, state_bytes, check_sum, spec FROM sandboxes ORDER BY id"
+
+/* Rows that can't be read are put into files, and their ids (as SQLite has them) into `bad`, each followed by NUL. */
+static int rows_read(struct database *d, const char *sql, bool salvage, struct database_found *found, struct buf *bad)
+{
+	sqlite3_stmt *s = NULL;
+	int rc = sqlite3_prepare_v2(d->db, sql, -1, &s, NULL);
+
+	while (rc == SQLITE_OK || rc == SQLITE_ROW) {
+		struct database_row r;
+		char name[128], id[80];
+		struct err e = ERR_INIT;
+		const unsigned char *text;
+
+		rc = sqlite3_step(s);
+		if (rc != SQLITE_ROW)
+			break;
+		if (row_read(s, &r)) {
+			if ((salvage && found_has(found, r.id)) || found_add(found, &r) == -1)
+				free(r.spec);
+			continue;
+		}
+		if (salvage)
+			continue; /* the whole file goes aside */
+		text = sqlite3_column_text(s, 0);
+		text_clean(id, sizeof id, text ? (const char *)text : "?", text ? strlen((const char *)text) : 1);
+		if (row_to_file(d->dir_fd, id, "it doesn't match its check sum", sqlite3_column_text(s, 6),
+			    sqlite3_column_text(s, 6) ? (size_t)sqlite3_column_bytes(s, 6) : 0, name, &e) == -1)
+			problem(found, "registry: the row of '%s' is damaged: %s", id, e.text);
+		else
+			problem(found, "registry: the row of '%s' was damaged and has been put aside as %s", id, name);
+		if (text)
+			buf_add(bad, text, strlen((const char *)text) + 1);
+	}
+	(void)sqlite3_finalize(s);
+	return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+static int by_creation(const void *a, const void *b)
+{
+	const struct database_row *x = a, *y = b;
+
+	if (x->created_at_ms != y->created_at_ms)
+		return x->created_at_ms < y->created_at_ms ? -1 : 1;
+	return strcmp(x->id, y->id);
+}
+
+/* ---- opening ---- */
+
+enum opened { OPENED, DAMAGED, NEWER, IN_USE, UNAVAILABLE };
+
+static enum opened opened_as(int rc)
+{
+	if (rc == SQLITE_IOERR_SHORT_READ)
+		return DAMAGED;
+	switch (rc & 0xff) {
+	case SQLITE_OK:
+		return OPENED;
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+		return IN_USE;
+	case SQLITE_IOERR:
+	case SQLITE_CANTOPEN:
+	case SQLITE_READONLY:
+	case SQLITE_FULL:
+	case SQLITE_PERM:
+	case SQLITE_AUTH:
+	case SQLITE_NOMEM:
+	case SQLITE_NOLFS:
+		return UNAVAILABLE;
+	}
+	return DAMAGED; /* CORRUPT, NOTADB, and everything that our own tables can't give */
+}
+
+static void shut(struct database *d)
+{
+	(void)sqlite3_finalize(d->put);
+	(void)sqlite3_finalize(d->delete_);
+	(void)sqlite3_close(d->db);
+	d->put = d->delete_ = NULL;
+	d->db = NULL;
+}
+
+static int registry_path(const struct database *d, char ret[PATH_MAX + 32])
+{
+	char link[40], folder[PATH_MAX];
+	ssize_t n;
+
+	/* SQLite opens by path; the folder's real one, so that no link can be in it. */
+	(void)snprintf(link, sizeof link, "/proc/self/fd/%d", d->dir_fd);
+	n = readlink(link, folder, sizeof folder - 1);
+	if (n <= 0)
+		return -1;
+	folder[n] = '\0';
+	(void)snprintf(ret, PATH_MAX + 32, "%s/" NAME, folder);
+	return 0;
+}
+
+static int formats(sqlite3 *db, int64_t *ret_meta, int64_t *ret_header)
+{
+	int rc = one_integer(db, "PRAGMA user_version", ret_header);
+
+	return rc == SQLITE_OK ? one_integer(db, "SELECT value FROM meta WHERE key = 'format'", ret_meta) : rc;
+}
+
+/* A newer format that stands in the file itself is seen without a single byte or file being written. */
+static bool is_newer_untouched(const char *path)
+{
+	char uri[3 * PATH_MAX + 64] = "file:";
+	char *to = uri + 5;
+	int64_t meta = 0, header = 0;
+	sqlite3 *db = NULL;
+	bool newer;
+
+	for (const char *p = path; *p && to < uri + sizeof uri - 32; p++)
+		to += snprintf(to, 4, strchr("%?#", *p) ? "%%%02x" : "%c", (unsigned char)*p);
+	(void)snprintf(to, 32, "?immutable=1");
+	newer = sqlite3_open_v2(uri, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) == SQLITE_OK && formats(db, &meta, &header) == SQLITE_OK &&
+		meta > DATABASE_FORMAT && header > DATABASE_FORMAT;
+	(void)sqlite3_close(db);
+	return newer;
+}
+
+static int quick_check(sqlite3 *db, char *ret_text, size_t room)
+{
+	sqlite3_stmt *s = NULL;
+	int rc = sqlite3_prepare_v2(db, "PRAGMA quick_check(1)", -1, &s, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(s);
+	if (rc == SQLITE_ROW) {
+		const unsigned char *text = sqlite3_column_text(s, 0);
+
+		rc = text && strcmp((const char *)text, "ok") == 0 ? SQLITE_OK : SQLITE_CORRUPT;
+		if (rc != SQLITE_OK && text)
+			text_clean(ret_text, room, (const char *)text, strlen((const char *)text));
+	}
+	(void)sqlite3_finalize(s);
+	return rc;
+}
+
+static bool may_write(const struct database *d)
+{
+	return faccessat(d->dir_fd, ".", W_OK, AT_EACCESS) == 0 && faccessat(d->dir_fd, NAME, W_OK, AT_EACCESS) == 0;
+}
+
+/* Everything up to statements that are ready. why: what was found. */
+static enum opened try_open(struct database *d, const char *path, bool existed, bool check, char why[200])
+{
+	int64_t tables = 0, meta = 0, header = 0;
+	enum opened as;
+	int rc = sqlite3_open_v2(path, &d->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
+
+	if (rc == SQLITE_OK) {
+		(void)sqlite3_extended_result_codes(d->db, 1);
+		(void)sqlite3_busy_timeout(d->db, BUSY_MS);
+		(void)sqlite3_db_config(d->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+		(void)sqlite3_db_config(d->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+		(void)sqlite3_db_config(d->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+		rc = sqlite3_exec(d->db, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA synchronous=FULL; PRAGMA temp_store=MEMORY;"
+					 "PRAGMA cell_size_check=ON; PRAGMA journal_size_limit=4194304;", NULL, NULL, NULL);
+	}
+	if (rc == SQLITE_OK)
+		rc = one_integer(d->db, "SELECT count(*) FROM sqlite_master", &tables);
+	if (rc == SQLITE_OK && existed && tables > 0 && (rc = formats(d->db, &meta, &header)) == SQLITE_OK) {
+		if (meta > DATABASE_FORMAT && header > DATABASE_FORMAT)
+			return NEWER;
+		if (meta != DATABASE_FORMAT || header != DATABASE_FORMAT)
+			rc = SQLITE_CORRUPT;
+	}
+	if (rc == SQLITE_OK && existed && (check || tables == 0)) {
+		rc = quick_check(d->db, why, 200);
+		if (rc != SQLITE_OK && why[0])
+			return opened_as(rc);
+	}
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(d->db, tables == 0 ? schema : "BEGIN IMMEDIATE; ROLLBACK", NULL, NULL, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(d->db, "PRAGMA journal_mode=WAL", NULL, NULL, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_prepare_v3(d->db, "INSERT OR REPLACE INTO sandboxes(id, created_at, wanted, state_sha256, state_bytes, check_sum, spec)"
+					       " VALUES(?,?,?,?,?,?,?)", -1, SQLITE_PREPARE_PERSISTENT, &d->put, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_prepare_v3(d->db, "DELETE FROM sandboxes WHERE id = ?", -1, SQLITE_PREPARE_PERSISTENT, &d->delete_, NULL);
+	as = opened_as(rc);
+	if ((rc & 0xff) == SQLITE_READONLY && may_write(d))
+		as = DAMAGED; /* the file says of itself that it can't be written */
+	if (as != OPENED) {
+		int sys = d->db ? sqlite3_system_errno(d->db) : 0;
+
+		(void)snprintf(why, 200, "%s%s%s", rc == SQLITE_CORRUPT ? "its contents don't fit together" : d->db ? sqlite3_errmsg(d->db) : "no memory",
+			as == UNAVAILABLE && sys ? ": " : "", as == UNAVAILABLE && sys ? strerror(sys) : "");
+	}
+	return as;
+}
+
+/* The newest commits may stand in the WAL only: it is let in again when the registry is known to be ours. */
+static enum opened open_and_read(struct database *d, const char *path, bool existed, bool check, struct database_found *found, char why[200])
+{
+	struct buf bad = BUF_INIT;
+	enum opened as = try_open(d, path, existed, check, why);
+	struct err e = ERR_INIT;
+	int rc = SQLITE_OK;
+
+	if (as == OPENED) {
+		rc = rows_read(d, SELECT, false, found, &bad);
+		as = opened_as(rc);
+		if (as != OPENED)
+			(void)snprintf(why, 200, "%s", sqlite3_errmsg(d->db));
+	}
+	if (as == OPENED && bad.size > 0 && database_begin(d, &e) == 0) {
+		for (const char *id = bad.data; id < bad.data + bad.size; id += strlen(id) + 1)
+			(void)database_delete(d, id, &e);
+		if (database_commit(d, &e) == -1)
+			database_rollback(d);
+	}
+	buf_fini(&bad);
+	return as;
+}
+
+static void salvage(struct database *d, struct database_found *found)
+{
+	struct buf none = BUF_INIT;
+
+	if (!d->db)
+		return;
+	(void)rows_read(d, SELECT, true, found, &none);
+	(void)rows_read(d, SELECT " DESC", true, found, &none);
+	buf_fini(&none);
+}
+
+static void rows_write(struct database *d, struct database_found *found)
+{
+	struct err e = ERR_INIT;
+	int result = database_begin(d, &e);
+
+	for (size_t i = 0; result == 0 && i < found->n; i++)
+		result = database_put(d, &found->rows[i], &e);
+	if (result == 0)
+		result = database_commit(d, &e);
+	if (result == 0)
+		return;
+	database_rollback(d);
+	problem(found, "registry: the rows that could be read are not written again yet: %s", e.text);
+}
+
+static int unavailable(struct database *d, struct database_found *found, const char *why)
+{
+	shut(d);
+	(void)snprintf(d->why, sizeof d->why, "the registry " NAME " could not be opened when sandboxd started (%.180s): restart it when that is repaired", why);
+	problem(found, "the registry " NAME " can't be opened: %.180s. Nothing is kept over a restart of the machine", why);
+	return 0;
+}
+
+static int refused(struct database *d, enum opened as, struct err *e)
+{
+	(void)database_close(d);
+	if (as == NEWER)
+		return err_set(e, ERR_UNAVAILABLE, "the registry " NAME " in the state folder was written by a newer sandboxd (this one reads format %d): "
+						   "install that one again, or name another state folder; nothing was touched", DATABASE_FORMAT);
+	return err_set(e, ERR_UNAVAILABLE, "the registry " NAME " in the state folder is in use by another sandboxd: stop it, or name another state folder");
+}
+
+static int open_again(struct database *d, const char *path, struct database_found *found, const char *why)
+{
+	char name[128], why_not[200] = "";
+	struct err e = ERR_INIT;
+
+	salvage(d, found);
+	shut(d);
+	if (put_file_aside(d->dir_fd, name, &e) == -1)
+		return unavailable(d, found, e.text);
+	problem(found, "registry: it was damaged (%s) and has been put aside as %s; %zu rows could be read", why, name, found->n);
+	if (try_open(d, path, false, false, why_not) != OPENED)
+		return unavailable(d, found, why_not);
+	return 0;
+}
+
+int database_open(int state_dir_fd, bool check, struct database **ret, struct database_found *found, struct err *e)
+{
+	struct database *d = calloc(1, sizeof *d);
+	char path[PATH_MAX + 32], why[200] = "";
+	struct stat st = { 0 };
+	enum opened as;
+	bool existed;
+
+	*found = (struct database_found){ 0 };
+	if (!d)
+		return err_set(e, ERR_INTERNAL, "no memory for the registry");
+	d->dir_fd = state_dir_fd;
+	*ret = d;
+	if (registry_path(d, path) == -1)
+		return unavailable(d, found, "its folder has no name");
+	existed = fstatat(state_dir_fd, NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 && !(S_ISREG(st.st_mode) && st.st_size == 0);
+	if (existed && !S_ISREG(st.st_mode)) {
+		as = DAMAGED;
+		(void)snprintf(why, sizeof why, "it isn't a regular file");
+	} else if (existed && is_newer_untouched(path)) {
+		as = NEWER;
+	} else {
+		as = open_and_read(d, path, existed, check, found, why);
+	}
+	if (as == NEWER || as == IN_USE) {
+		*ret = NULL;
+		return refused(d, as, e);
+	}
+	if (as == UNAVAILABLE)
+		return unavailable(d, found, why);
+	if (as == DAMAGED && (open_again(d, path, found, why) == -1 || !d->db))
+		return 0;
+	(void)sqlite3_db_config(d->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
+	if (fstatat(state_dir_fd, NAME, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+		d->device = st.st_dev;
+		d->inode = st.st_ino;
+	}
+	if (as == DAMAGED)
+		rows_write(d, found);
+	qsort(found->rows, found->n, sizeof found->rows[0], by_creation);
+	found->may_collect = !something_is_aside(state_dir_fd);
+	return 0;
+}
+
+struct database *database_close(struct database *d)
+{
+	if (d)
+		shut(d);
+	free(d);
+	return NULL;
+}
+
+void database_found_fini(struct database_found *found)
+{
+	for (size_t i = 0; i < found->n; i++)
+		free(found->rows[i].spec);
+	free(found->rows);
+	*found = (struct database_found){ 0 };
+}
+
+/* ---- writing ---- */
+
+int database_begin(struct database *d, struct err *e)
+{
+	struct stat st;
+
+	if (!d->db)
+		return write_error(d, "write", e);
+	/* SQLite would go on writing into a file that nobody can find any more. */
+	if (d->inode != 0 && (fstatat(d->dir_fd, NAME, &st, AT_SYMLINK_NOFOLLOW) == -1 || st.st_ino != d->inode || st.st_dev != d->device))
+		return err_set(e, ERR_IO, "the registry " NAME " is gone from the state folder, or another file stands in its place: restart sandboxd");
+	if (sqlite3_exec(d->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
+		return write_error(d, "write", e);
+	return 0;
+}
+
+static int run(struct database *d, sqlite3_stmt *s, struct err *e)
+{
+	int rc = sqlite3_step(s);
+	int result = rc == SQLITE_DONE ? 0 : write_error(d, "write", e);
+
+	(void)sqlite3_reset(s);
+	(void)sqlite3_clear_bindings(s);
+	return result;
+}
+
+int database_put(struct database *d, const struct database_row *row, struct err *e)
+{
+	char sum[SHA256_HEX_BYTES + 1];
+
+	row_sum(row, sum);
+	if (!sum[0])
+		return err_set(e, ERR_INTERNAL, "no memory for a row of the registry");
+	(void)sqlite3_bind_text(d->put, 1, row->id, -1, SQLITE_STATIC);
+	(void)sqlite3_bind_int64(d->put, 2, row->created_at_ms);
+	(void)sqlite3_bind_int(d->put, 3, row->wanted);
+	if (row->state_sha256[0])
+		(void)sqlite3_bind_text(d->put, 4, row->state_sha256, -1, SQLITE_STATIC);
+	(void)sqlite3_bind_int64(d->put, 5, (sqlite3_int64)row->state_bytes);
+	(void)sqlite3_bind_text(d->put, 6, sum, -1, SQLITE_STATIC);
+	(void)sqlite3_bind_text(d->put, 7, row->spec, (int)row->spec_size, SQLITE_STATIC);
+	return run(d, d->put, e);
+}
+
+int database_delete(struct database *d, const char *id, struct err *e)
+{
+	(void)sqlite3_bind_text(d->delete_, 1, id, -1, SQLITE_STATIC);
+	return run(d, d->delete_, e);
+}
+
+int database_commit(struct database *d, struct err *e)
+{
+	return sqlite3_exec(d->db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK ? 0 : write_error(d, "write", e);
+}
+
+void database_rollback(struct database *d)
+{
+	if (d->db && !sqlite3_get_autocommit(d->db))
+		(void)sqlite3_exec(d->db, "ROLLBACK", NULL, NULL, NULL);
+}
+
+int database_put_aside(struct database *d, const char *id, const char *why, char ret_name[128], struct err *e)
+{
+	sqlite3_stmt *s = NULL;
+	int result = -1;
+
+	if (!d->db)
+		return write_error(d, "read", e);
+	if (sqlite3_prepare_v2(d->db, "SELECT spec FROM sandboxes WHERE id = ?", -1, &s, NULL) == SQLITE_OK &&
+		sqlite3_bind_text(s, 1, id, -1, SQLITE_STATIC) == SQLITE_OK && sqlite3_step(s) == SQLITE_ROW)
+		result = row_to_file(d->dir_fd, id, why, sqlite3_column_text(s, 0), (size_t)sqlite3_column_bytes(s, 0), ret_name, e);
+	else
+		(void)write_error(d, "read", e);
+	(void)sqlite3_finalize(s);
+	if (result == -1 || database_begin(d, e) == -1)
+		return -1;
+	if (database_delete(d, id, e) == 0 && database_commit(d, e) == 0)
+		return 0;
+	database_rollback(d);
+	return -1;
+}
+
+int database_states(struct database *d, void (*each)(void *ctx, const char *sha256), void *ctx, struct err *e)
+{
+	sqlite3_stmt *s = NULL;
+	int rc;
+
+	if (!d->db)
+		return write_error(d, "read", e);
+	rc = sqlite3_prepare_v2(d->db, "SELECT state_sha256 FROM sandboxes WHERE state_sha256 IS NOT NULL", -1, &s, NULL);
+	while (rc == SQLITE_OK || rc == SQLITE_ROW) {
+		char sha256[SHA256_HEX_BYTES + 1];
+
+		rc = sqlite3_step(s);
+		if (rc == SQLITE_ROW && column_text(s, 0, sha256, sizeof sha256))
+			each(ctx, sha256);
+	}
+	(void)sqlite3_finalize(s);
+	return rc == SQLITE_DONE ? 0 : write_error(d, "read", e);
+}
+
+bool database_is_usable(const struct database *d)
+{
+	return d && d->db;
+}
+
+void database_limit_pages(struct database *d, unsigned pages)
+{
+	char sql[64];
+
+	(void)snprintf(sql, sizeof sql, "PRAGMA max_page_count=%u", pages);
+	(void)sqlite3_exec(d->db, sql, NULL, NULL, NULL);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The bodies of control's messages as the host reads them: BEGIN, START, REHEARSE, LOAD. */
+#include "tests/fuzz/fuzz.h"
+
+#include "daemon/host/confine.h"
+#include "daemon/host/order.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz_in in = { data, size };
+	uint8_t kind = fuzz_u8(&in) % 4;
+	char *text = fuzz_exact(in.at, in.left);
+	struct err e = ERR_INIT;
+	struct order o;
+	struct confine c;
+
+	if (kind == 3) {
+		if (confine_parse(&c, text, in.left, -1, &e) != 0)
+			fuzz_refused(&e);
+		else
+			FUZZ_MUST((unsigned)c.profile < PROFILE__N);
+	} else if (order_parse(&o, (enum order_kind)kind, text, in.left, &e) != 0) {
+		fuzz_refused(&e);
+	} else {
+		FUZZ_MUST(o.path[0] == '/' && strnlen(o.path, sizeof o.path) < sizeof o.path);
+		FUZZ_MUST(o.timeout_ms > 0 && o.timeout_ms <= ORDER_TIMEOUT_MOST_MS);
+		FUZZ_MUST(o.config.at == NULL || (o.config.at >= text && o.config.at + o.config.size <= text + in.left));
+		FUZZ_MUST(o.config.at == NULL || kind == ORDER_START);
+	}
+	free(text);
+	return 0;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A kept spec as a new control reads it: a good one, and each way of being none, which is refused with a code and a reason. */
+#include "tests/support/check_main.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/sandbox/sandbox.h"
+
+#define SHA "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define HEAD "\"format\":1,\"id\":\"a\",\"owner\":7,\"created_at\":1,\"serial\":3,\"last_serial\":4,\"state_bytes\":0"
+#define POLICY                                                                                                          \
+	",\"restart\":\"transient\",\"intensity\":5,\"period_ms\":60000,\"start_timeout_ms\":10000,\"shutdown_ms\":5000," \
+	"\"max_queue\":1024,\"profile\":\"medium\",\"strict\":false,\"limits\":{\"max_memory\":0,\"max_file_size\":0,"   \
+	"\"max_processes\":0,\"max_open_files\":0}"
+#define VERSIONS                                                                                                          \
+	",\"versions\":{\"last_number\":1,\"current\":1,\"previous\":0,\"items\":[{\"version\":1,\"sha256\":\"" SHA "\"," \
+	"\"bytes\":5,\"state_version\":1,\"loaded_at\":5,\"loads\":1,\"author\":0,\"origin\":\"object\"}]}"
+#define TAIL ",\"config\":{\"k\":1},\"labels\":{}"
+
+static struct control control;
+static struct sandbox sb;
+static struct err e;
+
+static int load(const char *json)
+{
+	size_t size = strlen(json);
+	char *copy = malloc(size + 1); /* exactly as large: a read beyond it is seen */
+	int rc;
+
+	ck_assert_ptr_nonnull(copy);
+	memcpy(copy, json, size);
+	e = (struct err)ERR_INIT;
+	memset(&sb, 0, sizeof sb);
+	sb.control = &control;
+	rc = spec_load(&sb, copy, size, &e);
+	free(copy);
+	return rc;
+}
+
+static void unload(void)
+{
+	spec_fini(&sb.spec);
+	free(sb.module);
+	free(sb.security);
+}
+
+START_TEST(a_good_one_is_read)
+{
+	ck_assert_msg(load("{" HEAD POLICY VERSIONS TAIL "}") == 0, "%s", e.text);
+	ck_assert_str_eq(sb.spec.id, "a");
+	ck_assert_uint_eq(sb.spec.owner, 7);
+	ck_assert_int_eq(sb.spec.policy.restart, LIFE_TRANSIENT);
+	ck_assert_str_eq(sb.spec.config, "{\"k\":1}");
+	ck_assert_uint_eq(sb.last_serial, 4);
+	ck_assert_uint_eq(sb.versions.current, 1);
+	unload();
+}
+END_TEST
+
+START_TEST(what_is_none_is_refused_with_a_reason)
+{
+	static const char *const rows[] = {
+		"", "[]", "1", "null", "{}", "{\"format\":2}", "{\"format\":1}", "{" HEAD "}", "{" HEAD POLICY "}", "{" HEAD POLICY VERSIONS "}",
+		"{" HEAD POLICY VERSIONS ",\"config\":{}}", "{" HEAD POLICY VERSIONS ",\"config\":5,\"labels\":{}}",
+		"{" HEAD POLICY VERSIONS ",\"config\":{},\"labels\":[]}", "{" HEAD POLICY VERSIONS TAIL ",\"candidate\":{}}",
+		"{" HEAD POLICY VERSIONS TAIL "",
+	};
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		ck_assert_msg(load(rows[i]) == -1, "row %zu: %s", i, rows[i]);
+		ck_assert_msg(e.code != ERR_OK && e.text[0], "row %zu gives no reason", i);
+		unload();
+	}
+}
+END_TEST
+
+CHECK_MAIN("spec", tcase_add_test(tc, a_good_one_is_read); tcase_add_test(tc, what_is_none_is_refused_with_a_reason);)

@@ -498,6 +498,8 @@ class Case(unittest.TestCase):
             raise AssertionError("; ".join(complaints))
 
     def setUp(self):
+        self.daemons = []
+        self.addCleanup(self._close_own)
         self.client = self.daemon.client()
         self.addCleanup(self._after)
 
@@ -511,6 +513,17 @@ class Case(unittest.TestCase):
             for sandbox in c.ids():
                 with contextlib.suppress(RpcError):
                     c.destroy(sandbox)
+
+    def own_daemon(self, **kwargs):
+        """Another daemon, for this test alone; closed and checked at its end."""
+        daemon = Daemon(**kwargs)
+        self.daemons.append(daemon)
+        return daemon
+
+    def _close_own(self):
+        complaints = [c for d in self.daemons for c in d.close()]
+        self.daemons = []
+        self.assertEqual(complaints, [])
 
     def ctl(self, *args, **kwargs):
         return ctl(self.daemon.socket, *args, **kwargs)
@@ -561,13 +574,21 @@ def needs_root(why="another uid is needed"):
 
 
 class Result(unittest.TextTestResult):
+    def startTest(self, test):
+        self.began = time.monotonic()
+        super().startTest(test)
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        if "SANDBOXD_TEST_TIMES" in os.environ:
+            self.stream.writeln(" %6.2f s %s" % (time.monotonic() - self.began, test.id()))
+
     def _log(self, test):
-        daemon = getattr(test, "daemon", None)
-        if daemon is None:  # setUpClass and tearDownClass are told by a stand-in
-            return
-        with contextlib.suppress(OSError):
-            text = daemon.log()
-            self.stream.writeln("---- the daemon's log (its last 6000 characters)\n%s----" % text[-6000:])
+        daemon = getattr(test, "daemon", None)  # setUpClass and tearDownClass are told by a stand-in, which has none
+        for d in [daemon] * (daemon is not None) + getattr(test, "daemons", []):
+            with contextlib.suppress(OSError):
+                self.stream.writeln("---- the daemon's log (its last 6000 characters)\n%s----" % d.log()[-6000:])
+                self.stream.writeln("its processes: %s" % d.tree())
 
     def addFailure(self, test, err):
         super().addFailure(test, err)

@@ -144,6 +144,8 @@ static const struct rpc_done *life_request(struct control *c, struct rpc_request
 		return rpc_error(r, &e, NULL);
 	if (sb->create_code && type == LIFE_DESTROY)
 		code_cancel(sb->create_code);
+	if (type == LIFE_DESTROY)
+		code_cancel(&sb->reload.code); /* where a reload is being compiled */
 	taken = rpc_pending(r); /* before: what is as asked already is answered at once */
 	if (sandbox_request(sb, type, keep, r))
 		return taken;

@@ -348,10 +348,10 @@ void control_reaped(struct spawner *sp, int status, int64_t now_ms)
 {
 	struct control *c = &sp->control;
 
+	drain_dead(sp); /* its last word may have been FINISHED: then its end is in order */
 	if (!sp->ending)
 		death_log(c, status, now_ms - c->started_ms);
 	c->pid = 0;
-	drain_dead(sp);
 	jobs_orphan(sp);
 	sp->drain_at_ms = now_ms;
 	if (sp->ending)

@@ -334,24 +334,25 @@ static void drain_dead(struct spawner *sp)
 	out_drop(c);
 }
 
-static void death_log(const struct control *c, int status, int64_t lived_ms)
+static void death_log(const struct control *c, pid_t pid, int status, int64_t lived_ms)
 {
 	if (c->failure[0])
-		log_error("control %d never ran: %s", (int)c->pid, c->failure);
+		log_error("control %d never ran: %s", (int)pid, c->failure);
 	else if (WIFSIGNALED(status))
-		log_error("control %d was killed by signal %d after %lld ms", (int)c->pid, WTERMSIG(status), (long long)lived_ms);
+		log_error("control %d was killed by signal %d after %lld ms", (int)pid, WTERMSIG(status), (long long)lived_ms);
 	else
-		log_error("control %d exited with %d after %lld ms", (int)c->pid, WEXITSTATUS(status), (long long)lived_ms);
+		log_error("control %d exited with %d after %lld ms", (int)pid, WEXITSTATUS(status), (long long)lived_ms);
 }
 
 void control_reaped(struct spawner *sp, int status, int64_t now_ms)
 {
 	struct control *c = &sp->control;
+	pid_t pid = c->pid;
 
+	c->pid = 0; /* reaped: nothing may be sent to this number any more */
 	drain_dead(sp); /* its last word may have been FINISHED: then its end is in order */
 	if (!sp->ending)
-		death_log(c, status, now_ms - c->started_ms);
-	c->pid = 0;
+		death_log(c, pid, status, now_ms - c->started_ms);
 	jobs_orphan(sp);
 	sp->drain_at_ms = now_ms;
 	if (sp->ending)

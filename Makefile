@@ -86,7 +86,7 @@ $(BUILD)/tests/modules/%.so: tests/modules/%.c proto/sandbox_module.h
 	$(call say,MODULE,$<)mkdir -p $(@D) && $(CC) $(module_cflags) $< -o $@
 $(BUILD)/examples/%.so: examples/%.c proto/sandbox_module.h
 	$(call say,MODULE,$<)mkdir -p $(@D) && $(CC) $(module_cflags) $< -o $@
-$(BUILD)/bench/%: bench/%.c $(call lib,proto)
+$(BUILD)/bench/%: bench/%.c bench/drive.h $(call lib,proto)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(our_cppflags) $(our_cflags) $(CFLAGS) $< $(call lib,proto) -o $@ -ldl -lseccomp
 
 check-unit: $(unit_tests) $(test_modules)

@@ -6,6 +6,7 @@
  *   floor FOLDER      FOLDER lies in /tmp and holds mod.so, which exports `int go(void)` that returns 42
  *
  * A command per line on stdin; each answer is one number per line, in microseconds; "error ..." ends the program.
+ * The commands up to dlopen take a count (1): so many measurements, one after another.
  *   fork              a child that loads the object and replies over its socket; nothing confined
  *   fork-locked       the same with no_new_privs, a Landlock ruleset of four folders and a filter of 110 calls
  *   exec-locked       the same, but the child executes this program again (and builds the filter itself: it inherits no memory)
@@ -562,6 +563,18 @@ static void relay(bool stream, int callers, int depth, long n, size_t request, s
 	say(us / (double)n);
 }
 
+static void repeat(const struct variant *v, const char *name, long n)
+{
+	for (long i = 0; i < n; i++) {
+		if (v)
+			spawn(v);
+		else if (!strcmp(name, "restart"))
+			restart();
+		else
+			load();
+	}
+}
+
 /* What is in flight must fit the sockets' buffers: two processes that both wait for room would wait for ever. */
 static bool relay_sizes_fit(const long *a)
 {
@@ -576,12 +589,8 @@ static void command_run(const char *line)
 	int n = sscanf(line, "%31s %ld %ld %ld %ld %ld", name, &a[0], &a[1], &a[2], &a[3], &a[4]) - 1;
 	const struct variant *v = variant_find(name);
 
-	if (v && n == 0)
-		spawn(v);
-	else if (!strcmp(name, "restart") && n == 0)
-		restart();
-	else if (!strcmp(name, "dlopen") && n == 0)
-		load();
+	if (n <= 1 && (v || !strcmp(name, "restart") || !strcmp(name, "dlopen")))
+		repeat(v, name, n == 1 ? a[0] : 1);
 	else if (!strcmp(name, "memory") && n == 0)
 		memory();
 	else if (!strcmp(name, "landlock") && n == 0)

@@ -4,6 +4,7 @@
  * instead of the parameter's; the daemon checks all of it again. */
 #include "client/argjson.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -220,6 +221,7 @@ static int write_value(struct json_out *o, const struct method_param *p, const c
 {
 	bool yes = !text || strcmp(text, "true") == 0;
 
+	assert(text || p->kind == PARAM_BOOL);
 	switch (p->kind) {
 	case PARAM_INTEGER:
 		return write_integer(o, p, text, e);

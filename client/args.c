@@ -4,6 +4,7 @@
  * answered with the nearest that there is. */
 #include "client/args.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,6 +115,7 @@ static int take_option(struct walk *w, const struct option *o, const char *text)
 		a->json = true;
 		return 0;
 	case OPTION_TIMEOUT:
+		assert(text); /* with_value gives one to every option that has `value` */
 		if (!args_integer(text, &a->timeout_ms) || a->timeout_ms < 0 || a->timeout_ms > INT32_MAX)
 			return err_set(w->e, ERR_BAD_PARAM, "--timeout needs milliseconds, not '%s'", text);
 		return 0;

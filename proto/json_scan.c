@@ -303,7 +303,7 @@ static int refuse_duplicate(struct scan *s, struct json_span key)
 static int scan_key(struct scan *s)
 {
 	struct level *l = &s->levels[s->depth - 1];
-	struct json_span key;
+	struct json_span key = { 0 };
 	int r;
 
 	l->last = (struct json_span){ 0 };

@@ -289,6 +289,7 @@ int host_link_call(struct host_link *l, uint64_t number, const char *function, c
 	}
 	head = head_of(l, HOST_CALL, number);
 	body[0] = (char)n;
+	/* NOLINTNEXTLINE(bugprone-not-null-terminated-result): the name's length stands before it, no NUL after */
 	memcpy(body + 1, function, n);
 	memcpy(body + 1 + n, args, args_size);
 	rc = host_send(l->channel_fd, &head, body, 1 + n + args_size, -1, &e);

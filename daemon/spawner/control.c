@@ -137,7 +137,7 @@ void control_start(struct spawner *sp, int64_t now_ms)
 	(void)setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
 	c->epoch++;
 	c->incarnation = wall > c->incarnation ? wall : c->incarnation + 1;
-	c->ready = false;
+	c->ready = c->given_up = false;
 	c->failure[0] = '\0';
 	begin_fill(sp, &begin);
 	if (fd_message_send(pair[0], &begin, sizeof begin, NULL, 0) == -1)
@@ -173,6 +173,7 @@ void control_break(struct spawner *sp, const char *why)
 	if (c->fd == -1)
 		return;
 	log_error("control %d broke the contract and is replaced: %s", (int)c->pid, why);
+	c->given_up = true;
 	fd_close(&c->fd);
 	out_drop(c);
 	if (c->pid > 0) /* else this came out of what it had sent before its death */
@@ -365,7 +366,11 @@ void control_reaped(struct spawner *sp, int status, int64_t now_ms)
 		log_warning("control died while sandboxd was stopping: what still runs is killed");
 		spawner_end(sp, EXIT_DONE);
 	} else {
-		plan_restart(sp, now_ms);
+		/* Killed from outside while it served: no fault of its own, so the next needn't be slowed down. */
+		if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && c->ready && !c->given_up)
+			c->start_at_ms = now_ms;
+		else
+			plan_restart(sp, now_ms);
 	}
 }
 

@@ -157,6 +157,7 @@ class Client:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.buffer = b""
         self.next_id = 0
+        self.since = None
         self.early = {}
         try:
             self.socket.settimeout(timeout)
@@ -268,12 +269,12 @@ class Client:
         return [s["id"] for s in self.rpc("sandbox.list")["sandboxes"]]
 
     def events(self, sandbox=None, since=None):
-        """All events that are kept, page by page."""
+        """All events that are kept, page by page; by default those since the test began."""
         found, params = [], {"limit": 1000}
         if sandbox:
             params["sandbox"] = sandbox
-        if since:
-            params["since_seq"] = since
+        if since or self.since:
+            params["since_seq"] = since or self.since
         while True:
             page = self.rpc("event.read", **params)
             if not page["events"]:
@@ -502,6 +503,12 @@ class Case(unittest.TestCase):
         self.addCleanup(self._close_own)
         self.client = self.daemon.client()
         self.addCleanup(self._after)
+        self.client.since = self._newest()
+
+    def _newest(self):
+        """The number of the newest event there is: ids are used again by later tests."""
+        events = self.client.events()
+        return events[-1]["seq"] if events else None
 
     def _after(self):
         """Whatever a test left is destroyed, so that the next begins with nothing."""

@@ -169,34 +169,56 @@ class Reload(Case):
         """A running call that does not end: given up, and the call is not harmed."""
         c = self.client
         c.create("s", module("sleeper"))
-        d, request = self.start_call("s", "sleep", ms=900)
-        whole = read(module("sleeper"))
-        e = self.refused("reload_failed", c.reload, "s", whole + b"\0", quiesce_timeout_ms=100)
+        reload = self.reload_with_time(quiesce_timeout_ms=100)
+        d, calls = self.long_queue()
+        e = self.refused("reload_failed", reload.result)
         self.assertEqual((e.data["step"], e.data["nothing_changed"]), ("quiesce", True))
         self.assertIn("100 ms", str(e))
-        self.assertEqual(d.result(request)["result"], {"naps": 1})
-        self.assertEqual(c.call("s", "sleep", ms=0), {"naps": 2})
-        self.assertEqual(c.reload("s", whole + b"\0")["to"], 2)
-        self.assertEqual(c.call("s", "sleep", ms=0), {"naps": 3})
+        self.assertEqual([d.result(i)["result"]["naps"] for i in calls], list(range(1, 9)))
+        self.assertEqual(c.call("s", "sleep", ms=0), {"naps": 9})
+        self.assertEqual(c.reload("s", module("slow_rehearsal"))["to"], 2)
+        self.assertEqual(c.call("s", "sleep", ms=0), {"naps": 10})
+
+    def long_queue(self):
+        """Calls that the host has taken and that outlast the rehearsal: they end before the quiesce does."""
+        d = self.daemon.client()
+        self.addCleanup(d.close)
+        return d, [d.request("sandbox.call", id="s", function="sleep", args={"ms": 200}) for _ in range(8)]
+
+    def reload_with_time(self, **params):
+        """A reload of `s`, begun, whose rehearsal takes long enough for calls to begin."""
+        def run():
+            with self.daemon.client() as c:
+                return c.reload("s", module("slow_rehearsal"), **params)
+
+        reload = Background(run)
+        wait_for(lambda: len(self.daemon.hosts()) == 2, "the rehearsal's copy")
+        return reload
+
+    def wait_quiesce(self):
+        wait_for(lambda: any(e["type"] == "reload.step" and e["next"] == "quiesce" for e in self.client.events("s")), "the quiesce")
 
     def test_calls_queue_meanwhile(self):
         """They wait for the running call and the reload, and are served by the new code."""
-        c = self.client
-        c.create("a", module("slow_tally"))
-        d, running = self.start_call("a", "increment", us=300000)
-        reload = Background(self.reload_alone, module("slow_tally_v2"))
-        wait_for(lambda: any(e["type"] == "reload.step" and e["next"] == "quiesce" for e in c.events("a")), "the quiesce")
-        later = [d.request("sandbox.call", id="a", function="increment", args={}) for _ in range(5)]
+        self.client.create("s", module("sleeper"))
+        reload = self.reload_with_time()
+        d, running = self.long_queue()
+        self.wait_quiesce()
+        later = [d.request("sandbox.call", id="s", function="sleep", args={"ms": 0}) for _ in range(5)]
         r = reload.result()
-        self.assertGreaterEqual(r["calls_queued"], 5)
-        self.assertEqual(d.result(running)["version"], 1)
+        self.assertEqual(r["calls_queued"], 5)
+        self.assertEqual({d.result(i)["version"] for i in running}, {1})
         answers = [d.result(i) for i in later]
-        self.assertEqual([a["result"]["count"] for a in answers], [2, 3, 4, 5, 6])
+        self.assertEqual([a["result"]["naps"] for a in answers], [9, 10, 11, 12, 13])
         self.assertEqual({a["version"] for a in answers}, {2})
 
-    def reload_alone(self, path):
-        with self.daemon.client() as c:
-            return c.reload("a", path)
+    def test_a_call_that_was_running_before(self):
+        """It ends first; the reload waits for it and says nothing worse."""
+        c = self.client
+        c.create("s", module("sleeper"))
+        d, request = self.start_call("s", "sleep", ms=400)
+        self.assertEqual(c.reload("s", module("slow_rehearsal"))["to"], 2)
+        self.assertEqual(d.result(request)["version"], 1)
 
     def test_rollback(self):
         c = self.client
@@ -294,22 +316,18 @@ class Reload(Case):
         """SIGKILL during the quiesce is an ordinary crash: the reload says that the state is lost, the sandbox comes back fresh."""
         c = self.client
         c.create("s", module("sleeper"))
-        d, request = self.start_call("s", "sleep", ms=60000)
-        reload = Background(self.reload_sleeper)
-        wait_for(lambda: any(e["type"] == "reload.step" and e["next"] == "quiesce" for e in c.events("s")), "the quiesce")
+        reload = self.reload_with_time()
+        d, calls = self.long_queue()
+        self.wait_quiesce()
         self.kill_host("s")
         with self.assertRaises(RpcError) as caught:
             reload.result()
         self.assertEqual(caught.exception.code, "state_lost")
         self.assertEqual((caught.exception.data["nothing_changed"], caught.exception.data["state_from"]), (False, "fresh"))
-        self.assertEqual(d.reply(request)["error"]["data"]["code"], "crashed")
+        self.assertEqual(d.reply(calls[-1])["error"]["data"]["code"], "crashed")
         self.wait_status("s", "running")
         self.assertEqual((c.info("s")["version"], c.info("s")["restart_count"]), (1, 1))
         self.assertEqual(c.call("s", "sleep", ms=0), {"naps": 1})
-
-    def reload_sleeper(self):
-        with self.daemon.client() as c:
-            return c.reload("s", read(module("sleeper")) + b"\0")
 
     def test_new_version_survives_a_crash(self):
         """A restart begins with the version that ran, not with the first."""

@@ -5,7 +5,8 @@
 usage: bench/agree.py REFERENCE.c [--rounds N] [--copies]      (after `make bench`, or SANDBOXD_BUILD=...)
 
 The reference is compiled here and prints a row as it finishes it: "NAME median X us min Y p99 Z". While it works on a row it is
-stopped again and again (SIGSTOP), and we measure the same work for as long, so that both see the same machine in slices of 50 ms.
+stopped again and again (SIGSTOP), and we measure the same work for as long, so that both see the same machine in slices of 50 ms
+(the few long copies: one side after the other).
 Shown per row: the median of the rounds' medians on both sides, the median of the rounds' ratios, and the ratio of the two
 smallest values of all. Ends with 1 if a ratio of medians is more than 15 % off: on a busy machine give it more rounds.
 """
@@ -37,7 +38,7 @@ ROWS = {
     "restart": {"SIGKILL -> successor answers (fork, all but net)": ("restart 20", 20, None, 5)},
     "dlopen": {"dlopen of a small object": ("dlopen 200", 200, None, 1)},
     "rtt": {"one unix-socket round trip": ("rtt 2000", 2000, None, 10)},
-    "copy": {"%d MiB through a %s memfd" % (mib, kind): ("copy %d" % (mib << 20), 2, which, 3)
+    "copy": {"%d MiB through a %s memfd" % (mib, kind): ("copy %d" % (mib << 20), 2, which, 5)
              for mib in (1, 100, 1000) for which, kind in enumerate(("fresh", "warm"))},
 }
 ROW = re.compile(r"^(.*?)\s+median\s+([0-9.]+) us\s+min\s+([0-9.]+)")
@@ -67,14 +68,10 @@ class Ours:
 
 
 def next_row(reference, rows, mine):
-    """The reference's next line, or nothing at its end; meanwhile each slice of its time is followed by one of ours."""
-    wait_s = SLICE_S
-    while not select.select([rows], [], [], wait_s)[0]:
+    """The reference's next line, or nothing at its end; meanwhile each slice of its time is followed by one of ours, if any."""
+    while mine and not select.select([rows], [], [], SLICE_S)[0]:
         reference.send_signal(signal.SIGSTOP)
-        started = time.monotonic()
-        if mine:
-            mine.slice()
-        wait_s = max(SLICE_S, time.monotonic() - started)  # one of our large copies takes longer than a slice
+        mine.slice()
         reference.send_signal(signal.SIGCONT)
     try:
         return rows.readline()
@@ -84,6 +81,7 @@ def next_row(reference, rows, mine):
 
 def one_round(binary, mode, floor, results):
     """Runs the reference on a terminal, so that it shows each row when it is done with it."""
+    sliced = mode != "copy"  # a stop within one of its few copies would count as theirs
     outer, inner = pty.openpty()
     reference = subprocess.Popen([binary, mode], stdout=inner, stdin=subprocess.DEVNULL)
     os.close(inner)
@@ -91,7 +89,7 @@ def one_round(binary, mode, floor, results):
         with os.fdopen(outer, "rb", buffering=0) as rows:
             for name, row in ROWS[mode].items():
                 mine = Ours(floor, row)
-                match = ROW.match(next_row(reference, rows, mine).decode(errors="replace") or "-")
+                match = ROW.match(next_row(reference, rows, mine if sliced else None).decode(errors="replace") or "-")
                 if not match or match[1] != name:
                     raise Failed("the reference's row isn't '%s'" % name)
                 reference.send_signal(signal.SIGSTOP)
@@ -126,13 +124,13 @@ def main(argv):
     with tempfile.TemporaryDirectory(prefix="sandboxd-agree-") as folder:
         binary = os.path.join(folder, "reference")
         subprocess.run([*os.environ.get("CC", "cc").split(), "-O2", source, "-o", binary, "-ldl", "-lseccomp"], check=True)
-        floor = Floor()
-        try:
-            for _ in range(rounds):
-                for mode in ["spawn", "restart", "dlopen", "rtt"] + (["copy"] if copies else []):
+        for _ in range(rounds):
+            for mode in ["spawn", "restart", "dlopen", "rtt"] + (["copy"] if copies else []):
+                floor = Floor()  # one for each: a process that holds the memory of a copy forks slowly
+                try:
                     one_round(binary, mode, floor, results)
-        finally:
-            floor.end()
+                finally:
+                    floor.end()
     print("%-50s %12s %12s %8s %8s  %d rounds" % ("row", "reference us", "ours us", "ratio", "of mins", rounds))
     bad = 0
     for name, got in results.items():

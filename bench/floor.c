@@ -177,7 +177,9 @@ static void root_build(void)
 	for (size_t i = 0; i < ARRAY_LEN(binds); i++) {
 		snprintf(path, sizeof path, "%s%s", root, binds[i].from);
 		mkdir(path, 0755);
-		(void)mount(binds[i].from, path, NULL, binds[i].flags, NULL);
+		/* in a user namespace, what is mounted below must come along */
+		if (mount(binds[i].from, path, NULL, binds[i].flags, NULL) == -1)
+			(void)mount(binds[i].from, path, NULL, MS_BIND | MS_REC, NULL);
 	}
 	snprintf(path, sizeof path, "%s/old", root);
 	mkdir(path, 0755);
@@ -194,11 +196,8 @@ static noreturn void child_run(const struct variant *v, int fd)
 	int (*go)(void) = NULL;
 	char c;
 
-	if (v->namespaces) {
-		if (uid != 0)
-			user_map();
+	if (v->namespaces)
 		root_build();
-	}
 	if (v->locked) {
 		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 		(void)landlock_set(); /* `landlock` tells whether this kernel has it */
@@ -229,6 +228,8 @@ static pid_t child_start(const struct variant *v, int *ret_fd)
 		char number[16], which[16];
 
 		close(pair[0]);
+		if (a.flags & CLONE_NEWUSER)
+			user_map(); /* before exec, which leaves its capabilities only to a mapped root */
 		if (!v->exec)
 			child_run(v, pair[1]);
 		fcntl(pair[1], F_SETFD, 0);

@@ -85,6 +85,31 @@ static void entry_refuse(struct control *c, const struct spawner_message *m, con
 	spawner_send(c->spawner, &s, NULL, 0);
 }
 
+/* What lies in its folder: a control that died while it placed an object had counted no serial in the spec. None may be used twice;
+ * and nothing lies there but what a start may still need, since objects are unlinked once loaded. */
+static void clean_folder(struct sandbox *sb)
+{
+	char path[LIMIT_PATH_BYTES + LIMIT_ID_BYTES + 2];
+	struct dirent *entry;
+	DIR *dir;
+
+	(void)snprintf(path, sizeof path, "%s/%s", sb->control->begin.objects_dir, sb->spec.id);
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir))) {
+		char *end;
+		uint64_t serial = strtoull(entry->d_name, &end, 10);
+
+		if (end == entry->d_name || strcmp(end, ".so") != 0)
+			continue;
+		if (serial > sb->last_serial)
+			sb->last_serial = serial;
+		if (sb->life.state != LIFE_STARTING)
+			(void)unlinkat(dirfd(dir), entry->d_name, 0);
+	}
+	if (dir)
+		(void)closedir(dir);
+}
+
 static struct sandbox *entry_sandbox(struct control *c, struct entry *en, struct err *e)
 {
 	size_t size = 0;
@@ -113,31 +138,6 @@ static struct sandbox *entry_sandbox(struct control *c, struct entry *en, struct
 	if (sb->state_fd >= 0)
 		sb->state_bytes = (uint64_t)lseek(sb->state_fd, 0, SEEK_END);
 	return sb;
-}
-
-/* What lies in its folder: a control that died while it placed an object had counted no serial in the spec. None may be used twice;
- * and nothing lies there but what a start may still need, since objects are unlinked once loaded. */
-static void clean_folder(struct sandbox *sb)
-{
-	char path[LIMIT_PATH_BYTES + 1];
-	struct dirent *entry;
-	DIR *dir;
-
-	(void)snprintf(path, sizeof path, "%s/%s", sb->control->begin.objects_dir, sb->spec.id);
-	dir = opendir(path);
-	while (dir && (entry = readdir(dir))) {
-		char *end;
-		uint64_t serial = strtoull(entry->d_name, &end, 10);
-
-		if (end == entry->d_name || strcmp(end, ".so") != 0)
-			continue;
-		if (serial > sb->last_serial)
-			sb->last_serial = serial;
-		if (sb->life.state != LIFE_STARTING)
-			(void)unlinkat(dirfd(dir), entry->d_name, 0);
-	}
-	if (dir)
-		(void)closedir(dir);
 }
 
 static void adopt(struct sandbox *sb, enum life_found found, enum life_exit exit, int64_t started_ms)

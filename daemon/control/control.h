@@ -25,6 +25,7 @@ struct control {
 	struct registry *registry;
 	struct events *events;
 	int64_t started_ms;         /* monotonic */
+	bool table_read;            /* take-over: all that the spawner holds is in the registry */
 	bool shutting_down;         /* requests but daemon.ping are answered shutting_down */
 	bool finishing;             /* all sandboxes are stopped; connections are being closed */
 };

@@ -351,6 +351,7 @@ int take_over(struct control *c, void (*ready)(struct control *c), struct err *e
 			fd_close(&fds[--n_fds]);
 		n++;
 	}
+	c->table_read = true;
 	if (n > 0) {
 		struct json_out *o = events_begin(c->events, "daemon.taken_over", NULL, 0);
 

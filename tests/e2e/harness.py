@@ -13,7 +13,6 @@ import select
 import shutil
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import tempfile
@@ -29,7 +28,8 @@ IS_ROOT = os.geteuid() == 0
 OTHER_UID, THIRD_UID = 54321, 54322  # of users that own nothing
 PR_SET_CHILD_SUBREAPER = 36
 
-ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def module(name):
@@ -105,10 +105,6 @@ def descendants(root):
 def is_alive(pid, start=None):
     s = proc_stat(pid)
     return s is not None and s[0] not in "ZX" and (start is None or s[2] == start)
-
-
-def threads_of(name, targets):
-    return [threading.Thread(target=t, name="%s-%d" % (name, i)) for i, t in enumerate(targets)]
 
 
 class Background:
@@ -317,7 +313,7 @@ class Daemon:
             if self.process and self.process.poll() is None:
                 self.process.kill()
                 self.process.wait()
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self.remove()
             raise
 
     def argv(self):
@@ -444,8 +440,15 @@ class Daemon:
                         os.kill(pid, signal.SIGKILL)
             complaints += ["%s is left" % p for p in self.left_files()]
         finally:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self.remove()
         return complaints
+
+    def remove(self):
+        """The folder; where a spawner was killed, what it had mounted there as well."""
+        with open("/proc/self/mounts") as f:
+            for point in [line.split()[1] for line in f if line.split()[1].startswith(self.folder + "/")]:
+                LIBC.umount2(point.encode(), 0)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def left_files(self):
         """All files outside the state folder; the log and the configuration are ours."""
@@ -481,12 +484,32 @@ def ctl(socket_path, *args, uid=None, **kwargs):
     return Ctl(r.returncode, r.stdout.decode(), r.stderr.decode())
 
 
-class Case(unittest.TestCase):
+class OwnCase(unittest.TestCase):
+    """A class of tests each of which starts the daemons that it needs."""
+
+    maxDiff = None
+
+    def setUp(self):
+        self.daemons = []
+        self.addCleanup(self._close_own)
+
+    def own_daemon(self, **kwargs):
+        """A daemon for this test alone; closed and checked at its end."""
+        daemon = Daemon(**kwargs)
+        self.daemons.append(daemon)
+        return daemon
+
+    def _close_own(self):
+        complaints = [c for d in self.daemons for c in d.close()]
+        self.daemons = []
+        self.assertEqual(complaints, [])
+
+
+class Case(OwnCase):
     """A class of tests with one daemon. config: text of a configuration file, or None."""
 
     config = None
     options = ()
-    maxDiff = None
 
     @classmethod
     def setUpClass(cls):
@@ -499,8 +522,7 @@ class Case(unittest.TestCase):
             raise AssertionError("; ".join(complaints))
 
     def setUp(self):
-        self.daemons = []
-        self.addCleanup(self._close_own)
+        super().setUp()
         self.client = self.daemon.client()
         self.addCleanup(self._after)
         self.client.since = self._newest()
@@ -520,17 +542,6 @@ class Case(unittest.TestCase):
             for sandbox in c.ids():
                 with contextlib.suppress(RpcError):
                     c.destroy(sandbox)
-
-    def own_daemon(self, **kwargs):
-        """Another daemon, for this test alone; closed and checked at its end."""
-        daemon = Daemon(**kwargs)
-        self.daemons.append(daemon)
-        return daemon
-
-    def _close_own(self):
-        complaints = [c for d in self.daemons for c in d.close()]
-        self.daemons = []
-        self.assertEqual(complaints, [])
 
     def ctl(self, *args, **kwargs):
         return ctl(self.daemon.socket, *args, **kwargs)
@@ -571,10 +582,6 @@ class Case(unittest.TestCase):
     def assert_healthy(self):
         """The daemon serves, with the control process that it had."""
         self.assertTrue(self.client.rpc("daemon.ping")["pong"])
-
-
-def needs_root(why="another uid is needed"):
-    return unittest.skipUnless(IS_ROOT, why + ", and only root can be another user")
 
 
 # ---- running ----

@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 
-from harness import COUNTER1, COUNTER2, Background, Case, Closed, RpcError, main, module, wait_for
+from harness import COUNTER1, COUNTER2, Background, Case, Closed, RpcError, main, module, read, wait_for
 
 
 class ControlKill(Case):
@@ -192,6 +192,19 @@ class ControlKill(Case):
         self.assertEqual(self.client.ids(), [])
         wait_for(lambda: not [r for r in self.daemon.tree() if "cc1" in r], "the compiler's end")
         self.client.create("x", COUNTER1)
+
+    def test_during_a_load_that_hangs(self):
+        """Nobody but the dead control had a deadline for it: its successor gives it one, and nothing acknowledged is lost."""
+        c = self.client
+        c.create("h", module("tally"))
+        c.call("h", "increment", by=5)
+        with self.daemon.client() as d:
+            d.request("sandbox.reload", id="h", object=d.put(read(module("hang_real_load"))))
+            wait_for(lambda: any(e["type"] == "reload.step" and e["next"] == "load" for e in c.events("h")), "the load")
+            self.kill_control()
+        self.assertEqual(self.client.call("h", "get", timeout_ms=60000), {"count": 5})
+        info = self.client.info("h")
+        self.assertEqual((info["version"], info["restart_count"], info["state_from"]), (1, 0, "sealed"))
 
     def test_silent_host(self):
         """One that is busy in a call when control dies is found running, and answers when it is done."""

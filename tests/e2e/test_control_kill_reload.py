@@ -16,7 +16,7 @@ MOMENTS = 30
 class ControlKillReload(Case):
     def test_thirty_moments(self):
         seed = int(os.environ.get("SANDBOXD_TEST_SEED") or random.randrange(1 << 32))
-        print("seed %d" % seed)
+        print("\nseed %d" % seed)
         rng = random.Random(seed)
         c = self.client
         objects = [read(module("slow_tally")), read(module("slow_tally_v2"))]
@@ -80,7 +80,7 @@ class ControlKillReload(Case):
         self.assertLessEqual(count, sum(acknowledged) + sum(cut))
         self.assertEqual(refused, [])
         self.assertEqual(self.daemon.objects(), ["a"])
-        print("NOTE killed in %d reloads: %d served the new version afterwards, %d the old; the pid %s" % (
+        print("\nNOTE killed in %d reloads: %d served the new version afterwards, %d the old; the pid %s" % (
             MOMENTS, ends["new"], ends["old"], "stayed" if c.info("a")["pid"] == pid else "changed"))
 
 

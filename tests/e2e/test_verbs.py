@@ -111,11 +111,11 @@ class Verbs(Case):
         self.assertEqual(self.ctl("call", "x", "get").status, DONE)
 
     def test_busy(self):
-        self.client.create("x", module("sleeper"), max_queue=1)
+        self.client.create("x", module("sleeper"), max_queue=1, shutdown_ms=0)
         with self.daemon.client() as c, self.daemon.client() as d:
             for _ in range(32):  # of one connection, as many as the host takes
-                c.request("sandbox.call", id="x", function="sleep", args={"ms": 30})
-            wait_for(lambda: self.client.info("x")["queue"]["running"] > 20, "a full host")
+                c.request("sandbox.call", id="x", function="doze", args={"ms": 600000})
+            wait_for(lambda: self.client.info("x")["queue"]["running"] == 32, "a full host")
             for _ in range(30):
                 d.request("sandbox.call", id="x", function="sleep", args={"ms": 1})
             self.assertEqual(error_code(json.loads(d.line())), "busy")

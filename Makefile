@@ -122,7 +122,7 @@ $(BUILD)/examples/tally-rs/%.so: examples/tally-rs/tally.rs examples/tally-rs/sb
 		$(if $(filter %_v2,$*),--cfg v2) $< -o $@
 $(BUILD)/bench/state: bench/state.c $(call lib,host) $(call lib,proto)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(our_cppflags) $(our_cflags) $(CFLAGS) $^ -o $@ $(libs_host)
-$(BUILD)/bench/%: bench/%.c $(call lib,proto)
+$(BUILD)/bench/%: bench/%.c bench/drive.h $(call lib,proto)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(our_cppflags) $(our_cflags) $(CFLAGS) $< $(call lib,proto) -o $@ -ldl -lseccomp
 
 check-unit: $(unit_tests) $(test_modules)

@@ -4,74 +4,100 @@
 
 usage: bench/agree.py REFERENCE.c [--rounds N] [--copies]      (after `make bench`, or SANDBOXD_BUILD=...)
 
-The reference is compiled here and prints a row as it finishes it: "NAME median X us min Y p99 Z". Each row is followed at once by
-our own measurement of the same work with as many samples, while the reference is stopped, so that both run under the same
-load. Shown per row: the median of the rounds' medians on both sides, and the median of the rounds' ratios. Ends with 1 if a
-ratio is more than 15 % off. A round whose two sides differ because a neighbour came or went is what the median is for.
+The reference is compiled here and prints a row as it finishes it: "NAME median X us min Y p99 Z". While it works on a row it is
+stopped again and again (SIGSTOP), and we measure the same work for as long, so that both see the same machine in slices of 50 ms
+(the few long copies: one side after the other).
+Shown per row: the median of the rounds' medians on both sides, the median of the rounds' ratios, and the ratio of the two
+smallest values of all. Ends with 1 if a ratio of medians is more than 15 % off: on a busy machine give it more rounds.
 """
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from measure import Failed, Floor, end_cleanly, median
 
 TOLERANCE = 0.15
-# the reference's row -> our command, samples, lines per sample and which of them counts
+SLICE_S = 0.05
+# what the reference does in a mode, in its order: its row -> our command, lines of an answer, which of them counts (None: all),
+# and how many answers at least
 ROWS = {
-    "fork, dlopen, reply": ("fork", 200, 1, 0),
-    "fork, landlock, seccomp, dlopen, reply": ("fork-locked", 200, 1, 0),
-    "fork+exec, landlock, seccomp, dlopen, reply": ("exec-locked", 200, 1, 0),
-    "fork pid+mnt+ipc+uts, pivot_root, all of it": ("spawn", 200, 1, 0),
-    "same with net": ("spawn-net", 200, 1, 0),
-    "exec, pid+mnt+ipc+uts+net, all of it": ("spawn-exec-net", 200, 1, 0),
-    "SIGKILL -> successor answers (fork, all but net)": ("restart", 200, 1, 0),
-    "dlopen of a small object": ("dlopen", 200, 1, 0),
-    "one unix-socket round trip": ("rtt 20000", 1, 20000, None),
-    "1 MiB through a fresh memfd": ("copy %d" % (1 << 20), 5, 2, 0),
-    "1 MiB through a warm memfd": ("copy %d" % (1 << 20), 5, 2, 1),
-    "100 MiB through a fresh memfd": ("copy %d" % (100 << 20), 5, 2, 0),
-    "100 MiB through a warm memfd": ("copy %d" % (100 << 20), 5, 2, 1),
-    "1000 MiB through a fresh memfd": ("copy %d" % (1000 << 20), 3, 2, 0),
-    "1000 MiB through a warm memfd": ("copy %d" % (1000 << 20), 3, 2, 1),
-    "1024 MiB through a fresh memfd": ("copy %d" % (1 << 30), 3, 2, 0),
-    "1024 MiB through a warm memfd": ("copy %d" % (1 << 30), 3, 2, 1),
+    "spawn": {
+        "fork, dlopen, reply": ("fork 25", 25, None, 4),
+        "fork, landlock, seccomp, dlopen, reply": ("fork-locked 25", 25, None, 4),
+        "fork+exec, landlock, seccomp, dlopen, reply": ("exec-locked 10", 10, None, 10),
+        "fork pid+mnt+ipc+uts, pivot_root, all of it": ("spawn 20", 20, None, 5),
+        "same with net": ("spawn-net 10", 10, None, 10),
+        "exec, pid+mnt+ipc+uts+net, all of it": ("spawn-exec-net 10", 10, None, 10),
+    },
+    "restart": {"SIGKILL -> successor answers (fork, all but net)": ("restart 20", 20, None, 5)},
+    "dlopen": {"dlopen of a small object": ("dlopen 200", 200, None, 1)},
+    "rtt": {"one unix-socket round trip": ("rtt 2000", 2000, None, 10)},
+    "copy": {"%d MiB through a %s memfd" % (mib, kind): ("copy %d" % (mib << 20), 2, which, 5)
+             for mib in (1, 100, 1000) for which, kind in enumerate(("fresh", "warm"))},
 }
-ROW = re.compile(r"^(.*?)\s+median\s+([0-9.]+) us")
+ROW = re.compile(r"^(.*?)\s+median\s+([0-9.]+) us\s+min\s+([0-9.]+)")
 
 
-def ours(floor, name):
-    command, samples, lines, which = ROWS[name]
-    values = []
-    for _ in range(samples):
-        got = floor.ask(command, lines)
-        values += got if which is None else [got[which]]
-    return median(values)
+class Ours:
+    """Our samples of the row that the reference is working on."""
+
+    def __init__(self, floor, row):
+        self.floor = floor
+        self.command, self.lines, self.which, self.least = row
+        self.asked, self.values = 0, []
+
+    def ask(self):
+        got = self.floor.ask(self.command, self.lines)
+        self.values += got if self.which is None else [got[self.which]]
+        self.asked += 1
+
+    def slice(self):
+        until = time.monotonic() + SLICE_S
+        while time.monotonic() < until:
+            self.ask()
+
+    def finish(self):
+        while self.asked < self.least:
+            self.ask()
+
+
+def next_row(reference, rows, mine):
+    """The reference's next line, or nothing at its end; meanwhile each slice of its time is followed by one of ours, if any."""
+    while mine and not select.select([rows], [], [], SLICE_S)[0]:
+        reference.send_signal(signal.SIGSTOP)
+        mine.slice()
+        reference.send_signal(signal.SIGCONT)
+    try:
+        return rows.readline()
+    except OSError:  # a terminal's way to say that the other side is closed
+        return b""
 
 
 def one_round(binary, mode, floor, results):
     """Runs the reference on a terminal, so that it shows each row when it is done with it."""
+    sliced = mode != "copy"  # a stop within one of its few copies would count as theirs
     outer, inner = pty.openpty()
     reference = subprocess.Popen([binary, mode], stdout=inner, stdin=subprocess.DEVNULL)
     os.close(inner)
     try:
-        with os.fdopen(outer, "r", errors="replace") as rows:
-            while True:
-                try:
-                    text = rows.readline()
-                except OSError:  # a terminal's way to say that the other side is closed
-                    text = ""
-                if not text:
-                    break
-                match = ROW.match(text)
-                if not match or match[1] not in ROWS:
-                    raise Failed("an unknown row of the reference: %r" % text)
+        with os.fdopen(outer, "rb", buffering=0) as rows:
+            for name, row in ROWS[mode].items():
+                mine = Ours(floor, row)
+                match = ROW.match(next_row(reference, rows, mine if sliced else None).decode(errors="replace") or "-")
+                if not match or match[1] != name:
+                    raise Failed("the reference's row isn't '%s'" % name)
                 reference.send_signal(signal.SIGSTOP)
-                results.setdefault(match[1], []).append((float(match[2]), ours(floor, match[1])))
+                mine.finish()
                 reference.send_signal(signal.SIGCONT)
+                results.setdefault(name, []).append((float(match[2]), median(mine.values), float(match[3]), min(mine.values)))
+            while next_row(reference, rows, None):
+                pass
         if reference.wait() != 0:
             raise Failed("the reference failed")
     finally:
@@ -98,21 +124,22 @@ def main(argv):
     with tempfile.TemporaryDirectory(prefix="sandboxd-agree-") as folder:
         binary = os.path.join(folder, "reference")
         subprocess.run([*os.environ.get("CC", "cc").split(), "-O2", source, "-o", binary, "-ldl", "-lseccomp"], check=True)
-        floor = Floor()
-        try:
-            for _ in range(rounds):
-                for mode in ["spawn", "restart", "dlopen", "rtt"] + (["copy"] if copies else []):
+        for _ in range(rounds):
+            for mode in ["spawn", "restart", "dlopen", "rtt"] + (["copy"] if copies else []):
+                floor = Floor()  # one for each: a process that holds the memory of a copy forks slowly
+                try:
                     one_round(binary, mode, floor, results)
-        finally:
-            floor.end()
-    print("%-50s %12s %12s %7s   (%d rounds; each round's ratio)" % ("row", "reference us", "ours us", "ratio", rounds))
+                finally:
+                    floor.end()
+    print("%-50s %12s %12s %8s %8s  %d rounds" % ("row", "reference us", "ours us", "ratio", "of mins", rounds))
     bad = 0
-    for name, pairs in results.items():
-        ratios = [b / a for a, b in pairs]
+    for name, got in results.items():
+        theirs, ours, their_min, our_min = zip(*got)
+        ratios = [b / a for a, b in zip(theirs, ours)]
         off = abs(median(ratios) - 1) > TOLERANCE
         bad += off
-        print("%-50s %12.1f %12.1f %7.2f%s  (%s)" % (name, median([a for a, _ in pairs]), median([b for _, b in pairs]),
-                                                    median(ratios), " !" if off else "  ", " ".join("%.2f" % r for r in ratios)))
+        print("%-50s %12.1f %12.1f %8.2f %8.2f%s (%s)" % (name, median(theirs), median(ours), median(ratios), min(our_min) / min(their_min),
+                                                         " !" if off else "  ", " ".join("%.2f" % r for r in ratios)))
     print("%d of %d rows agree within %d %%" % (len(results) - bad, len(results), TOLERANCE * 100))
     return 1 if bad or not results else 0
 

@@ -6,6 +6,7 @@
  *   floor FOLDER      FOLDER lies in /tmp and holds mod.so, which exports `int go(void)` that returns 42
  *
  * A command per line on stdin; each answer is one number per line, in microseconds; "error ..." ends the program.
+ * The commands up to dlopen take a count (1): so many measurements, one after another.
  *   fork              a child that loads the object and replies over its socket; nothing confined
  *   fork-locked       the same with no_new_privs, a Landlock ruleset of four folders and a filter of 110 calls
  *   exec-locked       the same, but the child executes this program again (and builds the filter itself: it inherits no memory)
@@ -176,7 +177,9 @@ static void root_build(void)
 	for (size_t i = 0; i < ARRAY_LEN(binds); i++) {
 		snprintf(path, sizeof path, "%s%s", root, binds[i].from);
 		mkdir(path, 0755);
-		(void)mount(binds[i].from, path, NULL, binds[i].flags, NULL);
+		/* in a user namespace, what is mounted below must come along */
+		if (mount(binds[i].from, path, NULL, binds[i].flags, NULL) == -1)
+			(void)mount(binds[i].from, path, NULL, MS_BIND | MS_REC, NULL);
 	}
 	snprintf(path, sizeof path, "%s/old", root);
 	mkdir(path, 0755);
@@ -193,11 +196,8 @@ static noreturn void child_run(const struct variant *v, int fd)
 	int (*go)(void) = NULL;
 	char c;
 
-	if (v->namespaces) {
-		if (uid != 0)
-			user_map();
+	if (v->namespaces)
 		root_build();
-	}
 	if (v->locked) {
 		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 		(void)landlock_set(); /* `landlock` tells whether this kernel has it */
@@ -228,6 +228,8 @@ static pid_t child_start(const struct variant *v, int *ret_fd)
 		char number[16], which[16];
 
 		close(pair[0]);
+		if (a.flags & CLONE_NEWUSER)
+			user_map(); /* before exec, which leaves its capabilities only to a mapped root */
 		if (!v->exec)
 			child_run(v, pair[1]);
 		fcntl(pair[1], F_SETFD, 0);
@@ -562,6 +564,18 @@ static void relay(bool stream, int callers, int depth, long n, size_t request, s
 	say(us / (double)n);
 }
 
+static void repeat(const struct variant *v, const char *name, long n)
+{
+	for (long i = 0; i < n; i++) {
+		if (v)
+			spawn(v);
+		else if (!strcmp(name, "restart"))
+			restart();
+		else
+			load();
+	}
+}
+
 /* What is in flight must fit the sockets' buffers: two processes that both wait for room would wait for ever. */
 static bool relay_sizes_fit(const long *a)
 {
@@ -576,12 +590,8 @@ static void command_run(const char *line)
 	int n = sscanf(line, "%31s %ld %ld %ld %ld %ld", name, &a[0], &a[1], &a[2], &a[3], &a[4]) - 1;
 	const struct variant *v = variant_find(name);
 
-	if (v && n == 0)
-		spawn(v);
-	else if (!strcmp(name, "restart") && n == 0)
-		restart();
-	else if (!strcmp(name, "dlopen") && n == 0)
-		load();
+	if (n <= 1 && (v || !strcmp(name, "restart") || !strcmp(name, "dlopen")))
+		repeat(v, name, n == 1 ? a[0] : 1);
 	else if (!strcmp(name, "memory") && n == 0)
 		memory();
 	else if (!strcmp(name, "landlock") && n == 0)

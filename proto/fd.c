@@ -270,14 +270,16 @@ ssize_t fd_message_receive(int socket_fd, void *data, size_t room, int fds[FD_ME
 		.msg_control = control.bytes,
 		.msg_controllen = sizeof(control.bytes),
 	};
+	bool was_reset = false;
 	ssize_t n;
 
 	*n_fds = 0;
 	for (size_t i = 0; i < FD_MESSAGE_MAX; i++)
 		fds[i] = -1;
+	/* A peer that ended with messages of ours unread: the kernel tells that once, in front of what the peer had sent. */
 	do
 		n = recvmsg(socket_fd, &m, MSG_CMSG_CLOEXEC);
-	while (n == -1 && errno == EINTR);
+	while (n == -1 && (errno == EINTR || (errno == ECONNRESET && !was_reset && (was_reset = true))));
 	if (n == -1)
 		return -1;
 	if (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {

@@ -31,6 +31,7 @@ struct control {
 	struct log_store *logs;     /* NULL: logs are in memory only (tests) */
 	struct rpc_keys *keys;      /* NULL: no outcomes are kept (tests) */
 	int64_t started_ms;         /* monotonic */
+	bool table_read;            /* take-over: all that the spawner holds is in the registry */
 	bool shutting_down;         /* requests but daemon.ping are answered shutting_down */
 	bool finishing;             /* all sandboxes are stopped; connections are being closed */
 };

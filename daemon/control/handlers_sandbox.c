@@ -17,17 +17,13 @@
 
 /* ---- create: code -> held by the spawner -> first start; on any failure nothing is left ---- */
 
-static void create_failed(struct sandbox *sb, const struct err *e, const char *diagnostics)
+/* Its request is answered when nothing is left (sandbox_gone). */
+static void create_failed(struct sandbox *sb, const struct err *e)
 {
 	struct rpc_request *r = sb->request;
 
 	sb->request = NULL;
-	if (r && diagnostics) {
-		cJSON *extra = cJSON_CreateObject();
-
-		cJSON_AddStringToObject(extra, "output", diagnostics);
-		(void)rpc_error(r, e, extra);
-	} else if (r) {
+	if (r) {
 		sb->gone_request = r;
 		sb->gone_error = *e;
 	}
@@ -47,10 +43,10 @@ static void create_held(void *ctx, const struct spawner_message *m, int *fds, si
 		text_clean(text, sizeof text, m->text, strnlen(m->text, sizeof m->text));
 		err_set(&e, m->status == EMFILE ? ERR_LIMIT_EXCEEDED : ERR_UNAVAILABLE, "the spawner can't hold another sandbox: %s", text);
 		if (!sb->forgetting)
-			create_failed(sb, &e, NULL);
+			create_failed(sb, &e);
 	} else if (!sb->forgetting && !sandbox_request(sb, LIFE_CREATE_START, false, sb->request)) {
 		err_set(&e, ERR_WRONG_STATE, "create of %s was overtaken by another request", sb->spec.id);
-		create_failed(sb, &e, NULL);
+		create_failed(sb, &e);
 	}
 	sandbox_release(sb);
 }
@@ -64,7 +60,7 @@ static void create_hold(struct sandbox *sb)
 	spawner_message_init(&m, SPAWNER_HOLD, sb->spec.id);
 	sandbox_hold(sb);
 	if (fd < 0 || spawner_request(sb->control->spawner, &m, &fd, 1, create_held, sb, &e) == 0) {
-		create_failed(sb, &e, NULL);
+		create_failed(sb, &e);
 		sandbox_release(sb);
 	}
 	fd_close(&fd);
@@ -77,7 +73,9 @@ static void create_code_done(struct code *k, const struct err *e)
 	if (sb->forgetting) {
 		/* destroyed meanwhile: its request was answered then */
 	} else if (e) {
-		create_failed(sb, e, k->diagnostics);
+		sb->create_warnings = k->diagnostics;
+		k->diagnostics = NULL;
+		create_failed(sb, e);
 	} else {
 		sb->candidate = (struct version){ .bytes = k->object->size, .author = sb->spec.owner, .from_source = k->source != NULL };
 		(void)snprintf(sb->candidate.sha256, sizeof sb->candidate.sha256, "%s", k->sha256);
@@ -151,6 +149,8 @@ static const struct rpc_done *life_request(struct control *c, struct rpc_request
 		return rpc_error(r, &e, NULL);
 	if (sb->create_code && type == LIFE_DESTROY)
 		code_cancel(sb->create_code);
+	if (type == LIFE_DESTROY)
+		code_cancel(&sb->reload.code); /* where a reload is being compiled */
 	taken = rpc_pending(r); /* before: what is as asked already is answered at once */
 	if (sandbox_request(sb, type, keep, r))
 		return taken;

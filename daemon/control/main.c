@@ -46,7 +46,7 @@ static void notice(void *ctx, const struct spawner_message *message, int *fds, s
 		sb = registry_get(c->registry, m.sandbox);
 		if (sb)
 			sandbox_exited(sb, &m);
-		else
+		else if (c->table_read) /* else its entry is still to come, and says so too */
 			stray_exited(c, &m);
 		break;
 	case SPAWNER_STOP_ASKED:

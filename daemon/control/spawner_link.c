@@ -34,6 +34,7 @@ struct outgoing {
 struct spawner_link {
 	uv_poll_t poll;
 	int fd;
+	int watched;             /* what the loop waits for */
 	uint64_t last_tag;
 	struct waiting *waiting;
 	struct outgoing *out, **out_end;
@@ -130,7 +131,8 @@ static void link_ready_cb(uv_poll_t *poll, int status, int events)
 {
 	struct spawner_link *s = poll->data;
 
-	(void)status;
+	if (status < 0)
+		s->watched = 0; /* libuv has stopped it */
 	if (events & UV_WRITABLE)
 		link_flush(s);
 	for (int i = 0; i < MESSAGES_PER_TURN && link_receive(s); i++)
@@ -139,9 +141,15 @@ static void link_ready_cb(uv_poll_t *poll, int status, int events)
 		link_poll(s);
 }
 
+/* libuv makes system calls at each uv_poll_start, also when nothing changes. */
 static void link_poll(struct spawner_link *s)
 {
-	uv_poll_start(&s->poll, UV_READABLE | (s->out ? UV_WRITABLE : 0), link_ready_cb);
+	int events = UV_READABLE | (s->out ? UV_WRITABLE : 0);
+
+	if (s->watched == events)
+		return;
+	s->watched = events;
+	uv_poll_start(&s->poll, events, link_ready_cb);
 }
 
 int spawner_link_new(uv_loop_t *loop, int fd_take, spawner_notice_fn *notice, void *ctx, struct spawner_link **ret, struct err *e)

@@ -5,6 +5,7 @@
 #include "daemon/host/code.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -56,6 +57,16 @@ int code_load(struct code *c, uint64_t serial, const char *path, struct err *e)
 	else
 		death_running("");
 	return rc;
+}
+
+int code_replaces(struct code *c, const struct code *old, struct err *e)
+{
+	const char *name = module_desc_name(c->desc), *old_name = module_desc_name(old->desc);
+
+	code_step(c, "descriptor");
+	if (strcmp(name, old_name) != 0)
+		return err_set(e, ERR_BAD_MODULE, "it is module %s, and a version of %s is wanted", name, old_name);
+	return 0;
 }
 
 int code_init(struct code *c, const char *config, size_t size, struct err *e)

@@ -23,6 +23,7 @@ struct code {
 
 /* open, descriptor, make. On failure everything but `step` is undone. */
 int code_load(struct code *c, uint64_t serial, const char *path, struct err *e);
+int code_replaces(struct code *c, const struct code *old, struct err *e); /* 0: it is another version of the same module */
 int code_init(struct code *c, const char *config, size_t size, struct err *e);
 /* From a blob in memory: fields, migrate, check. */
 int code_restore(struct code *c, const void *blob, uint64_t size, bool backwards, struct state_report *report,

@@ -64,7 +64,7 @@ void rehearse_run(void *ctx, struct copy_answer *answer)
 		answer_error(answer, &e, "save");
 		return;
 	}
-	if (code_load(&candidate, r->serial, r->path, &e) < 0 ||
+	if (code_load(&candidate, r->serial, r->path, &e) < 0 || code_replaces(&candidate, &r->host->now, &e) < 0 ||
 		code_restore(&candidate, blob, size, r->backwards, &report, &e) < 0) {
 		answer_error(answer, &e, candidate.step);
 		return;

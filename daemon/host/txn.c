@@ -142,7 +142,7 @@ void txn_load(struct host *h, const struct host_message *head, const char *body,
 	parse(&order, ORDER_LOAD, head, body);
 	copy_kill(&h->rehearsal);
 	h->candidate_serial = head->number;
-	if (code_load(&h->candidate, head->number, order.path, &e) < 0 ||
+	if (code_load(&h->candidate, head->number, order.path, &e) < 0 || code_replaces(&h->candidate, &h->now, &e) < 0 ||
 		code_restore_fd(&h->candidate, state_fd, order.backwards, &report, &e) < 0) {
 		const char *step = h->candidate.step;
 

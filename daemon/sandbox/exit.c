@@ -138,7 +138,8 @@ void sandbox_exited(struct sandbox *sb, const struct spawner_message *m)
 	else
 		sandbox_fact(sb, LIFE_EXITED, sb->last_exit.exit);
 	/* The spec that the spawner keeps tells of it now, so the status itself may be forgotten. */
-	spawner_send(c->spawner, &ack, NULL, 0);
+	if (!sb->forgetting)
+		spawner_send(c->spawner, &ack, NULL, 0);
 	sandbox_release(sb);
 	shutdown_step(c);
 }

@@ -26,6 +26,7 @@ static void link_break(struct host_link *l, const char *why)
 	if (l->broken)
 		return;
 	l->broken = true;
+	l->watched = 0;
 	uv_poll_stop(&l->channel);
 	l->owner->broken(l, why);
 }
@@ -92,7 +93,8 @@ static void channel_cb(uv_poll_t *poll, int status, int events)
 {
 	struct host_link *l = poll->data;
 
-	(void)status;
+	if (status < 0)
+		l->watched = 0; /* libuv has stopped it */
 	if (events & UV_WRITABLE) {
 		out_flush(l);
 		if (!l->out && l->full) {
@@ -108,10 +110,15 @@ static void channel_cb(uv_poll_t *poll, int status, int events)
 		link_poll(l);
 }
 
+/* libuv makes system calls at each uv_poll_start, also when nothing changes. */
 static void link_poll(struct host_link *l)
 {
-	if (!l->closing)
-		uv_poll_start(&l->channel, UV_READABLE | (l->full || l->out ? UV_WRITABLE : 0), channel_cb);
+	int events = UV_READABLE | (l->full || l->out ? UV_WRITABLE : 0);
+
+	if (l->closing || l->watched == events)
+		return;
+	l->watched = events;
+	uv_poll_start(&l->channel, events, channel_cb);
 }
 
 /* Reads at most `most` bytes of a pipe; false: at its end, or nothing more now. */

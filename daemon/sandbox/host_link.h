@@ -32,6 +32,7 @@ struct host_link {
 	uint64_t acked, seen;         /* reply sequences: told to the host, and received */
 	uint64_t unacked_bytes;       /* of the bodies between them */
 	unsigned open_handles;
+	int watched;                  /* what the loop waits for on the channel */
 	bool full, broken, closing;
 	void (*closed)(struct host_link *l);
 	struct host_out { struct host_out *next; size_t size; int fd; char *data; } *out, **out_end; /* control messages that found it full */

@@ -132,12 +132,14 @@ static void sandbox_gone_finish(struct sandbox *sb)
 	} else if (r) {
 		cJSON *extra = NULL;
 
-		if (sb->failure_step[0] || sb->last_exit.words[0]) {
+		const char *output = sb->last_exit.words[0] ? sb->last_exit.words : sb->create_warnings; /* or the compiler's */
+
+		if (sb->failure_step[0] || output) {
 			extra = cJSON_CreateObject();
 			if (sb->failure_step[0])
 				cJSON_AddStringToObject(extra, "stage", sb->failure_step);
-			if (sb->last_exit.words[0])
-				cJSON_AddStringToObject(extra, "output", sb->last_exit.words);
+			if (output)
+				cJSON_AddStringToObject(extra, "output", output);
 		}
 		(void)rpc_error(r, &sb->gone_error, extra);
 	}

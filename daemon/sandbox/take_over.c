@@ -3,6 +3,7 @@
  * A new control process finds what an earlier one left: each entry of the spawner's table becomes a sandbox again. Hosts are asked what
  * they are doing; what was not committed is undone, what was committed is completed (txn_take_over, life_adopt decide). Clients are
  * let in when all hosts have answered, or after a moment: one that is busy in a call answers when it is done. */
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -84,6 +85,31 @@ static void entry_refuse(struct control *c, const struct spawner_message *m, con
 	spawner_send(c->spawner, &s, NULL, 0);
 }
 
+/* What lies in its folder: a control that died while it placed an object had counted no serial in the spec. None may be used twice;
+ * and nothing lies there but what a start may still need, since objects are unlinked once loaded. */
+static void clean_folder(struct sandbox *sb)
+{
+	char path[LIMIT_PATH_BYTES + LIMIT_ID_BYTES + 2];
+	struct dirent *entry;
+	DIR *dir;
+
+	(void)snprintf(path, sizeof path, "%s/%s", sb->control->begin.objects_dir, sb->spec.id);
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir))) {
+		char *end;
+		uint64_t serial = strtoull(entry->d_name, &end, 10);
+
+		if (end == entry->d_name || strcmp(end, ".so") != 0)
+			continue;
+		if (serial > sb->last_serial)
+			sb->last_serial = serial;
+		if (sb->life.state != LIFE_STARTING)
+			(void)unlinkat(dirfd(dir), entry->d_name, 0);
+	}
+	if (dir)
+		(void)closedir(dir);
+}
+
 static struct sandbox *entry_sandbox(struct control *c, struct entry *en, struct err *e)
 {
 	size_t size = 0;
@@ -107,6 +133,7 @@ static struct sandbox *entry_sandbox(struct control *c, struct entry *en, struct
 	sb->ring_kept = sandbox_log_ring_fd(sb->log);
 	if (en->m->dropped_bytes > 0)
 		sandbox_log_dropped(sb->log, en->m->dropped_bytes);
+	clean_folder(sb);
 	sb->state_fd = fd_take(&en->state);
 	if (sb->state_fd >= 0)
 		sb->state_bytes = (uint64_t)lseek(sb->state_fd, 0, SEEK_END);
@@ -342,6 +369,7 @@ int take_over(struct control *c, void (*ready)(struct control *c), struct err *e
 			fd_close(&fds[--n_fds]);
 		n++;
 	}
+	c->table_read = true;
 	if (n > 0) {
 		struct json_out *o = events_begin(c->events, "daemon.taken_over", NULL, 0);
 

@@ -144,7 +144,7 @@ void control_start(struct spawner *sp, int64_t now_ms)
 	(void)setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
 	c->epoch++;
 	c->incarnation = wall > c->incarnation ? wall : c->incarnation + 1;
-	c->ready = false;
+	c->ready = c->given_up = false;
 	c->failure[0] = '\0';
 	begin_fill(sp, &begin);
 	if (fd_message_send(pair[0], &begin, sizeof begin, NULL, 0) == -1)
@@ -180,6 +180,7 @@ void control_break(struct spawner *sp, const char *why)
 	if (c->fd == -1)
 		return;
 	log_error("control %d broke the contract and is replaced: %s", (int)c->pid, why);
+	c->given_up = true;
 	fd_close(&c->fd);
 	out_drop(c);
 	if (c->pid > 0) /* else this came out of what it had sent before its death */
@@ -341,24 +342,25 @@ static void drain_dead(struct spawner *sp)
 	out_drop(c);
 }
 
-static void death_log(const struct control *c, int status, int64_t lived_ms)
+static void death_log(const struct control *c, pid_t pid, int status, int64_t lived_ms)
 {
 	if (c->failure[0])
-		log_error("control %d never ran: %s", (int)c->pid, c->failure);
+		log_error("control %d never ran: %s", (int)pid, c->failure);
 	else if (WIFSIGNALED(status))
-		log_error("control %d was killed by signal %d after %lld ms", (int)c->pid, WTERMSIG(status), (long long)lived_ms);
+		log_error("control %d was killed by signal %d after %lld ms", (int)pid, WTERMSIG(status), (long long)lived_ms);
 	else
-		log_error("control %d exited with %d after %lld ms", (int)c->pid, WEXITSTATUS(status), (long long)lived_ms);
+		log_error("control %d exited with %d after %lld ms", (int)pid, WEXITSTATUS(status), (long long)lived_ms);
 }
 
 void control_reaped(struct spawner *sp, int status, int64_t now_ms)
 {
 	struct control *c = &sp->control;
+	pid_t pid = c->pid;
 
+	c->pid = 0; /* reaped: nothing may be sent to this number any more */
+	drain_dead(sp); /* its last word may have been FINISHED: then its end is in order */
 	if (!sp->ending)
-		death_log(c, status, now_ms - c->started_ms);
-	c->pid = 0;
-	drain_dead(sp);
+		death_log(c, pid, status, now_ms - c->started_ms);
 	jobs_orphan(sp);
 	sp->drain_at_ms = now_ms;
 	if (sp->ending)
@@ -371,7 +373,11 @@ void control_reaped(struct spawner *sp, int status, int64_t now_ms)
 		log_warning("control died while sandboxd was stopping: what still runs is killed");
 		spawner_end(sp, EXIT_DONE);
 	} else {
-		plan_restart(sp, now_ms);
+		/* Killed from outside while it served: no fault of its own, so the next needn't be slowed down. */
+		if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && c->ready && !c->given_up)
+			c->start_at_ms = now_ms;
+		else
+			plan_restart(sp, now_ms);
 	}
 }
 

@@ -32,6 +32,7 @@ struct control {
 	int64_t started_ms, start_at_ms; /* start_at_ms: NEVER while one lives */
 	bool ready, ever_ready;
 	uint32_t quick_deaths, failed_starts;
+	bool given_up;              /* it broke the contract: killed by us */
 	char failure[160]; /* the set-up step that failed; "" */
 	/* A reply that its socket had no room for. While there is one, no request is read, so one place is enough; notices
 	 * are facts of the table that wait there. */

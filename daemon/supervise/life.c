@@ -151,8 +151,16 @@ static enum life_state running_reload_begin(struct step *s)
 
 static enum life_state reloading_end(struct step *s)
 {
+	move_timer_clear(s);
 	move_state_drop(s);
 	return LIFE_RUNNING;
+}
+
+/* Taken over in the middle of a load, and it hasn't said a word since: it comes back from the sealed state. */
+static enum life_state reloading_timer(struct step *s)
+{
+	move_process_kill(s, LIFE_KILL_TAKE_OVER);
+	return LIFE_RELOADING;
 }
 
 static enum life_state reloading_died_sealed(struct step *s)
@@ -349,7 +357,7 @@ static handler *const table[LIFE__N][LIFE_EVENT__N] = {
 	[LIFE_RELOADING] = {
 		[LIFE_STOP] = up_stop, [LIFE_RESTART] = up_restart, [LIFE_DESTROY] = up_destroy,
 		[LIFE_RESET] = on_reset, [LIFE_RELOAD_END] = reloading_end, [LIFE_EXITED] = move_crashed,
-		[LIFE_RELOAD_DIED_SEALED] = reloading_died_sealed,
+		[LIFE_RELOAD_DIED_SEALED] = reloading_died_sealed, [LIFE_TIMER] = reloading_timer,
 	},
 	[LIFE_STOPPING] = {
 		[LIFE_STOP] = stopping_stop, [LIFE_DESTROY] = stopping_destroy, [LIFE_RESET] = on_reset,

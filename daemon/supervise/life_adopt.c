@@ -113,7 +113,10 @@ static enum life_state adopt_up(struct step *s, const struct life_finding *f)
 	case LIFE_FOUND_NOT_STARTED: /* it was ready, and says that it never was */
 		move_process_kill(s, LIFE_KILL_TAKE_OVER);
 		return s->l->kept ? LIFE_RELOADING : LIFE_RUNNING;
-	case LIFE_FOUND_SILENT:
+	case LIFE_FOUND_SILENT: /* with a sealed state no call runs: it loads, and mustn't for ever */
+		if (s->l->kept)
+			move_timer_set(s, s->p->save_ms);
+		break;
 	case LIFE_FOUND_NONE:
 	case LIFE_FOUND_EXITED:
 	case LIFE_FOUND__N:

@@ -13,7 +13,6 @@ import select
 import shutil
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import tempfile
@@ -30,7 +29,8 @@ OTHER_UID, THIRD_UID = 54321, 54322  # of users that own nothing
 PR_SET_CHILD_SUBREAPER = 36
 RECORD = os.environ.get("SANDBOXD_RECORD")  # a folder: what each Client sends and gets is written there (tests/clients)
 
-ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def module(name):
@@ -108,10 +108,6 @@ def is_alive(pid, start=None):
     return s is not None and s[0] not in "ZX" and (start is None or s[2] == start)
 
 
-def threads_of(name, targets):
-    return [threading.Thread(target=t, name="%s-%d" % (name, i)) for i, t in enumerate(targets)]
-
-
 class Background:
     """Runs f in a thread; result() gives what it returned or raises what it raised."""
 
@@ -158,6 +154,7 @@ class Client:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.buffer = b""
         self.next_id = 0
+        self.since = None
         self.early = {}
         self.record = tempfile.mkdtemp(prefix="", dir=RECORD) if RECORD else None
         try:
@@ -277,12 +274,12 @@ class Client:
         return [s["id"] for s in self.rpc("sandbox.list")["sandboxes"]]
 
     def events(self, sandbox=None, since=None):
-        """All events that are kept, page by page."""
+        """All events that are kept, page by page; by default those since the test began."""
         found, params = [], {"limit": 1000}
         if sandbox:
             params["sandbox"] = sandbox
-        if since:
-            params["since_seq"] = since
+        if since or self.since:
+            params["since_seq"] = since or self.since
         while True:
             page = self.rpc("event.read", **params)
             if not page["events"]:
@@ -325,7 +322,7 @@ class Daemon:
             if self.process and self.process.poll() is None:
                 self.process.kill()
                 self.process.wait()
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self.remove()
             raise
 
     def argv(self):
@@ -453,8 +450,15 @@ class Daemon:
                         os.kill(pid, signal.SIGKILL)
             complaints += ["%s is left" % p for p in self.left_files()]
         finally:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self.remove()
         return complaints
+
+    def remove(self):
+        """The folder; where a spawner was killed, what it had mounted there as well."""
+        with open("/proc/self/mounts") as f:
+            for point in [line.split()[1] for line in f if line.split()[1].startswith(self.folder + "/")]:
+                LIBC.umount2(point.encode(), 0)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def left_files(self):
         """All files outside the state folder; the log and the configuration are ours."""
@@ -490,12 +494,32 @@ def ctl(socket_path, *args, uid=None, **kwargs):
     return Ctl(r.returncode, r.stdout.decode(), r.stderr.decode())
 
 
-class Case(unittest.TestCase):
+class OwnCase(unittest.TestCase):
+    """A class of tests each of which starts the daemons that it needs."""
+
+    maxDiff = None
+
+    def setUp(self):
+        self.daemons = []
+        self.addCleanup(self._close_own)
+
+    def own_daemon(self, **kwargs):
+        """A daemon for this test alone; closed and checked at its end."""
+        daemon = Daemon(**kwargs)
+        self.daemons.append(daemon)
+        return daemon
+
+    def _close_own(self):
+        complaints = [c for d in self.daemons for c in d.close()]
+        self.daemons = []
+        self.assertEqual(complaints, [])
+
+
+class Case(OwnCase):
     """A class of tests with one daemon. config: text of a configuration file, or None."""
 
     config = None
     options = ()
-    maxDiff = None
 
     @classmethod
     def setUpClass(cls):
@@ -508,8 +532,15 @@ class Case(unittest.TestCase):
             raise AssertionError("; ".join(complaints))
 
     def setUp(self):
+        super().setUp()
         self.client = self.daemon.client()
         self.addCleanup(self._after)
+        self.client.since = self._newest()
+
+    def _newest(self):
+        """The number of the newest event there is: ids are used again by later tests."""
+        events = self.client.events()
+        return events[-1]["seq"] if events else None
 
     def _after(self):
         """Whatever a test left is destroyed, so that the next begins with nothing."""
@@ -563,21 +594,25 @@ class Case(unittest.TestCase):
         self.assertTrue(self.client.rpc("daemon.ping")["pong"])
 
 
-def needs_root(why="another uid is needed"):
-    return unittest.skipUnless(IS_ROOT, why + ", and only root can be another user")
-
-
 # ---- running ----
 
 
 class Result(unittest.TextTestResult):
+    def startTest(self, test):
+        self.began = time.monotonic()
+        super().startTest(test)
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        if "SANDBOXD_TEST_TIMES" in os.environ:
+            self.stream.writeln(" %6.2f s %s" % (time.monotonic() - self.began, test.id()))
+
     def _log(self, test):
-        daemon = getattr(test, "daemon", None)
-        if daemon is None:  # setUpClass and tearDownClass are told by a stand-in
-            return
-        with contextlib.suppress(OSError):
-            text = daemon.log()
-            self.stream.writeln("---- the daemon's log (its last 6000 characters)\n%s----" % text[-6000:])
+        daemon = getattr(test, "daemon", None)  # setUpClass and tearDownClass are told by a stand-in, which has none
+        for d in [daemon] * (daemon is not None) + getattr(test, "daemons", []):
+            with contextlib.suppress(OSError):
+                self.stream.writeln("---- the daemon's log (its last 6000 characters)\n%s----" % d.log()[-6000:])
+                self.stream.writeln("its processes: %s" % d.tree())
 
     def addFailure(self, test, err):
         super().addFailure(test, err)

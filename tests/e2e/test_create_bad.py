@@ -158,6 +158,7 @@ class CreateBad(Case):
         source = self.client.put(b'#include "%s"\n' % secret.encode())
         with self.assertRaises(RpcError) as caught:
             self.client.rpc("sandbox.create", id="a", source=source, source_name="spy.c")
+        self.nothing_left()
         self.assertEqual(caught.exception.code, "compilation_failed")
         if os.geteuid() == 0:  # else the compiler has the user's own rights
             self.assertNotIn("the_secret_word", str(caught.exception.error))
@@ -209,7 +210,7 @@ class Strict(Case):
         self.client.create("lax", COUNTER1)
         missing = [r["protection"] for r in self.client.info("lax")["security"] if r["asked"] != "none" and r["got"] == "none"]
         for name in missing:
-            print("LACKS protection: " + name)
+            print("\nLACKS protection: " + name)
         if not missing:
             self.skipTest("every protection is there, so strict is not refused")
         e = self.refused("strict_refused", self.client.create, "a", COUNTER1, strict=True)

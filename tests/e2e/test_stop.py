@@ -5,6 +5,8 @@ import time
 
 from harness import Background, Case, Closed, RpcError, example_source, main, module, read, wait_for
 
+LONG_SOURCE = b"".join(b"int f%d(int x);\nint f%d(int x) { return x * %d; }\n" % (i, i, i) for i in range(20000))  # seconds of work
+
 
 class Stop(Case):
     def gone(self, sandbox):
@@ -124,8 +126,7 @@ class Stop(Case):
         self.gone("s")
 
     def test_destroy_while_compiling(self):
-        source = b"#include <sandbox_module.h>\n" + b"".join(
-            b"int f%d(int x);\nint f%d(int x) { return x * %d + f%d(x - 1); }\n" % (i, i, i, i) for i in range(20000))
+        source = b"#include <sandbox_module.h>\n" + LONG_SOURCE
 
         def run():
             with self.daemon.client() as c:
@@ -223,8 +224,7 @@ class Stop(Case):
 
     def test_destroy_while_a_reload_compiles(self):
         self.client.create("s", module("tally"))
-        source = read(example_source("counter/counter_v1")) + b"".join(
-            b"int f%d(int x);\nint f%d(int x) { return x * %d; }\n" % (i, i, i) for i in range(20000))
+        source = read(example_source("counter/counter_v1")) + LONG_SOURCE
 
         def run():
             with self.daemon.client() as c:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 
-from harness import (BUILD, COUNTER1, COUNTER2, Background, Case, Daemon, ctl, error_code, example_source, main, module, wait_for)
+from harness import (BUILD, COUNTER1, COUNTER2, Case, ctl, error_code, example_source, main, module, wait_for)
 
 DONE, FAILED, USAGE, NOT_FOUND, STATE, TIMEOUT, DOWN, DENIED, REFUSED, RELOAD = range(10)
 VERBS = {  # operands that name the sandbox `x`
@@ -117,11 +117,11 @@ class Verbs(Case):
         self.assertEqual(self.ctl("call", "x", "get").status, DONE)
 
     def test_busy(self):
-        self.client.create("x", module("sleeper"), max_queue=1)
+        self.client.create("x", module("sleeper"), max_queue=1, shutdown_ms=0)
         with self.daemon.client() as c, self.daemon.client() as d:
             for _ in range(32):  # of one connection, as many as the host takes
-                c.request("sandbox.call", id="x", function="sleep", args={"ms": 30})
-            wait_for(lambda: self.client.info("x")["queue"]["running"] > 20, "a full host")
+                c.request("sandbox.call", id="x", function="doze", args={"ms": 600000})
+            wait_for(lambda: self.client.info("x")["queue"]["running"] == 32, "a full host")
             for _ in range(30):
                 d.request("sandbox.call", id="x", function="sleep", args={"ms": 1})
             self.assertEqual(error_code(json.loads(d.line())), "busy")
@@ -216,35 +216,29 @@ class Down(Case):
             self.assertEqual((r.status, r.json()["error"]["data"]["code"]), (DOWN, "unreachable"))
 
     def test_shutdown(self):
-        daemon = Daemon()
-        try:
-            with daemon.client() as c:
-                c.create("x", module("tally"))
-                c.create("s", module("sleeper"), shutdown_ms=500)
-                c.request("sandbox.call", id="s", function="sleep", args={"ms": 60000})
-                daemon.look()
-                r = ctl(daemon.socket, "shutdown", "--json")
-                self.assertEqual((r.status, r.json()), (DONE, {"stopping": True}))
-                self.assertEqual(daemon.process.wait(30), 0)
-            self.assertEqual(ctl(daemon.socket, "ping").status, DOWN)
-        finally:
-            self.assertEqual(daemon.close(), [])
+        daemon = self.own_daemon()
+        with daemon.client() as c:
+            c.create("x", module("tally"))
+            c.create("s", module("sleeper"), shutdown_ms=500)
+            c.request("sandbox.call", id="s", function="sleep", args={"ms": 60000})
+            daemon.look()
+            r = ctl(daemon.socket, "shutdown", "--json")
+            self.assertEqual((r.status, r.json()), (DONE, {"stopping": True}))
+            self.assertEqual(daemon.process.wait(30), 0)
+        self.assertEqual(ctl(daemon.socket, "ping").status, DOWN)
 
     def test_requests_while_it_shuts_down(self):
-        daemon = Daemon()
-        try:
-            with daemon.client() as c, daemon.client() as late:
-                c.create("s", module("stubborn"), shutdown_ms=1000)
-                daemon.look()
-                c.rpc("daemon.shutdown")
-                late.request("sandbox.list")
-                reply = late.reply(late.next_id)
-                self.assertEqual(reply["error"]["data"]["code"], "shutting_down", reply)
-                r = Background(ctl, daemon.socket, "create", "x", COUNTER1).result()
-                self.assertIn(r.status, (STATE, DOWN), r.err)
-                self.assertEqual(daemon.process.wait(30), 0)
-        finally:
-            self.assertEqual(daemon.close(), [])
+        daemon = self.own_daemon(options=["--debug"])
+        with daemon.client() as c, daemon.client() as late:
+            c.create("s", module("stubborn"), shutdown_ms=1000)
+            daemon.look()
+            c.rpc("daemon.shutdown")
+            late.request("sandbox.list")
+            reply = late.reply(late.next_id)
+            self.assertEqual(reply["error"]["data"]["code"], "shutting_down", reply)
+            r = ctl(daemon.socket, "create", "x", COUNTER1)
+            self.assertIn(r.status, (STATE, DOWN), r.err)
+            self.assertEqual(daemon.process.wait(30), 0)
 
 
 if __name__ == "__main__":

@@ -218,6 +218,25 @@ START_TEST(messages)
 }
 END_TEST
 
+/* It ends with one of ours unread: what it had said is read all the same. */
+START_TEST(last_words_of_a_peer)
+{
+	int s[2], fds[FD_MESSAGE_MAX];
+	size_t n_fds;
+	char in[64];
+
+	pair(s);
+	ck_assert_int_eq(fd_message_send(s[1], "unread", 6, NULL, 0), 0);
+	ck_assert_int_eq(fd_message_send(s[0], "last", 4, NULL, 0), 0);
+	ck_assert_int_eq(fd_message_send(s[0], "words", 5, NULL, 0), 0);
+	(void)close(s[0]);
+	ck_assert_int_eq(fd_message_receive(s[1], in, sizeof(in), fds, &n_fds), 4);
+	ck_assert_int_eq(fd_message_receive(s[1], in, sizeof(in), fds, &n_fds), 5);
+	ck_assert_int_eq(fd_message_receive(s[1], in, sizeof(in), fds, &n_fds), 0);
+	(void)close(s[1]);
+}
+END_TEST
+
 START_TEST(full_is_eagain)
 {
 	char big[4096] = { 0 };
@@ -292,7 +311,7 @@ START_TEST(truncated_messages_are_refused)
 }
 END_TEST
 
-CHECK_MAIN("fd", tcase_add_test(tc, close_and_take); tcase_add_test(tc, nonblocking);
+CHECK_MAIN("fd", tcase_add_test(tc, close_and_take); tcase_add_test(tc, nonblocking); tcase_add_test(tc, last_words_of_a_peer);
 	tcase_add_test(tc, memfd_seals); tcase_add_test(tc, read_all);
 	tcase_add_test(tc, read_all_of_a_file_that_grew); tcase_add_test(tc, messages);
 	tcase_add_test(tc, full_is_eagain); tcase_add_test(tc, surplus_descriptors_are_closed);

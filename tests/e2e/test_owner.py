@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Who may do what: a sandbox belongs to the user who created it; for others it isn't there. Strangers are denied."""
+import os
+import unittest
+
+from harness import COUNTER1, COUNTER2, IS_ROOT, OTHER_UID, THIRD_UID, Case, ctl, main, module
+
+STRANGER_UID = 54399
+CONFIG = "socket_mode = 0666\noperators = %d, %d\n" % (OTHER_UID, THIRD_UID)
+
+
+@unittest.skipUnless(IS_ROOT, "clients of other users are needed, and only root can be another user")
+class Owner(Case):
+    config = CONFIG
+
+    def as_user(self, uid, *args):
+        r = ctl(self.daemon.socket, *args, uid=uid)
+        self.daemon.look()
+        return r
+
+    def done(self, uid, *args):
+        r = self.as_user(uid, *args)
+        self.assertEqual(r.status, 0, (uid, args, r.err))
+        return r
+
+    def code(self, uid, *args):
+        r = self.as_user(uid, *args, "--json")
+        self.assertNotEqual(r.status, 0, (uid, args, r.out))
+        return r.status, r.json()["error"]["data"]["code"]
+
+    def test_someone_elses_sandbox_is_not_there(self):
+        self.done(OTHER_UID, "create", "mine", COUNTER1)
+        self.done(OTHER_UID, "call", "mine", "increment", "by=3")
+        self.assertEqual(self.client.info("mine")["owner"], OTHER_UID)
+        for args in (["info", "mine"], ["call", "mine", "get"], ["stop", "mine"], ["start", "mine"], ["restart", "mine"],
+                     ["destroy", "mine"], ["reload", "mine", COUNTER2], ["rollback", "mine"], ["versions", "mine"], ["logs", "mine"]):
+            self.assertEqual(self.code(THIRD_UID, *args), (3, "not_found"), args)
+            self.assertEqual(self.as_user(THIRD_UID, *args).err.replace("mine", "none"),
+                             self.as_user(THIRD_UID, *[a.replace("mine", "none") for a in args]).err, "it must look as if it weren't there")
+        self.assertEqual(self.done(THIRD_UID, "list", "--json").json()["sandboxes"], [])
+        self.assertNotIn("mine", self.done(THIRD_UID, "events").out)
+        self.assertNotIn("mine", self.done(THIRD_UID, "events", "--sandbox", "mine").out)
+        self.assertIn("mine", self.done(OTHER_UID, "events").out)
+        self.assertEqual(self.done(OTHER_UID, "call", "mine", "get").out, '{"count":3}\n')  # nothing happened to it
+        self.assertEqual(self.done(0, "call", "mine", "get").out, '{"count":3}\n')  # root sees all
+
+    def test_operator_sees_its_own_only(self):
+        self.done(OTHER_UID, "create", "a", COUNTER1)
+        self.done(THIRD_UID, "create", "b", COUNTER1)
+        self.client.create("c", COUNTER1)
+        self.assertEqual(self.done(OTHER_UID, "list", "--quiet").out, "a\n")
+        self.assertEqual(self.done(THIRD_UID, "list", "--quiet").out, "b\n")
+        self.assertEqual(self.done(0, "list", "--quiet").out, "a\nb\nc\n")
+        self.assertEqual(self.code(THIRD_UID, "create", "a", COUNTER1)[0], 4)  # the id is taken, whoever has it
+        self.done(OTHER_UID, "reload", "a", COUNTER2)
+        self.done(OTHER_UID, "stop", "a")
+        self.done(OTHER_UID, "destroy", "a")
+
+    def test_operators_may_not_administrate(self):
+        self.assertEqual(self.code(OTHER_UID, "shutdown"), (7, "denied"))
+        self.assertEqual(self.code(OTHER_UID, "create", "a", COUNTER1, "--profile", "low"), (7, "denied"))
+        self.assertEqual(self.client.ids(), [])
+        info = self.done(OTHER_UID, "daemon-info", "--json").json()
+        self.assertEqual((info["uid"], info["right"]), (OTHER_UID, "operator"))
+        self.assert_healthy()
+
+    def test_strangers_are_denied(self):
+        self.client.create("c", COUNTER1)
+        for args in (["create", "x", COUNTER1], ["info", "c"], ["call", "c", "get"], ["destroy", "c"], ["logs", "c"], ["shutdown"],
+                     ["stop", "c"], ["reload", "c", COUNTER2], ["versions", "c"]):
+            self.assertEqual(self.code(STRANGER_UID, *args), (7, "denied"), args)
+        self.assertEqual(self.done(STRANGER_UID, "list", "--json").json()["sandboxes"], [])
+        self.assertNotIn("c", [line.split()[-1] for line in self.done(STRANGER_UID, "events", "--quiet").out.splitlines()])
+        self.done(STRANGER_UID, "ping")
+        self.assertEqual(self.client.ids(), ["c"])
+
+    def test_owner_survives_a_new_control(self):
+        self.done(OTHER_UID, "create", "a", module("tally"))
+        self.daemon.kill_control()
+        self.assertEqual(self.done(OTHER_UID, "list", "--quiet").out, "a\n")
+        self.assertEqual(self.done(THIRD_UID, "list", "--quiet").out, "")
+        self.assertEqual(self.code(THIRD_UID, "call", "a", "get"), (3, "not_found"))
+
+    def test_the_client_reads_files_with_its_own_rights(self):
+        secret = os.path.join(self.daemon.folder, "state", "secret.so")
+        os.makedirs(os.path.dirname(secret), exist_ok=True)
+        with open(os.open(secret, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as f:
+            f.write(b"secret")
+        r = self.as_user(OTHER_UID, "create", "x", secret)
+        self.assertEqual(r.status, 8, r.err)
+        self.assertIn("Permission denied", r.err)
+
+
+@unittest.skipUnless(IS_ROOT, "clients of other users are needed, and only root can be another user")
+class Default(Case):
+    def test_without_configuration_the_socket_is_closed_to_others(self):
+        r = ctl(self.daemon.socket, "ping", uid=OTHER_UID)
+        self.assertIn(r.status, (6, 7), r.err)
+        self.assertIn("ermission", r.err)
+
+
+@unittest.skipUnless(IS_ROOT, "a host has a uid of its own only when sandboxd is root")
+class Uids(Case):
+    def uids(self, pid):
+        with open("/proc/%d/status" % pid) as f:
+            return f.read().split("Uid:")[1].split("\n")[0].split()
+
+    def test_no_module_code_as_root(self):
+        self.client.create("a", COUNTER1)
+        self.client.create("b", COUNTER1)
+        a, b = (self.uids(self.client.info(n)["pid"]) for n in ("a", "b"))
+        control = self.uids(self.client.rpc("daemon.info")["control_pid"])
+        for four in (a, b, control):
+            self.assertEqual(len(set(four)), 1, four)
+        self.assertEqual(len({a[0], b[0], control[0], "0"}), 4)
+
+
+class Own(Case):
+    def test_whoever_started_it_administrates(self):
+        info = self.client.rpc("daemon.info")
+        self.assertEqual((info["rootless"], info["right"], info["uid"]), (not IS_ROOT, "admin", os.geteuid()))
+
+
+if __name__ == "__main__":
+    main()

@@ -17,6 +17,8 @@ MANDIR ?= $(DATADIR)/man
 UNITDIR ?= $(LIBDIR)/systemd/system
 DOCDIR ?= $(DATADIR)/doc/sandboxd
 CFLAGS ?= -O2 -g
+# modules are what sandboxd's own compile jobs make, so gcc's
+MODULE_CC ?= $(if $(findstring clang,$(CC)),gcc,$(CC))
 RUSTC ?= rustc
 JOBS ?= $(shell nproc)
 
@@ -27,7 +29,7 @@ hardening := -fstack-protector-strong -fPIE -fvisibility=hidden $(if $(SANITIZE)
 # SANITIZE=1: with sanitizers; SANITIZE=fuzz (clang): and what libFuzzer and the count of lines need
 sanitizers := $(if $(SANITIZE),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer) \
 	$(if $(filter fuzz,$(SANITIZE)),-fsanitize=fuzzer-no-link -fprofile-instr-generate -fcoverage-mapping) \
-	$(if $(PROFILES),-fprofile-instr-generate=$(PROFILES)/%c%p.profraw -fcoverage-mapping -mllvm -runtime-counter-relocation)
+	$(if $(PROFILES),-DSANDBOXD_PROFILED -fprofile-instr-generate=$(PROFILES)/%c%p.profraw -fcoverage-mapping -mllvm -runtime-counter-relocation)
 our_cppflags := -D_GNU_SOURCE -I. -DSANDBOXD_VERSION='"$(VERSION)"' -DSANDBOXD_LIBEXECDIR='"$(LIBEXECDIR)"' \
 	-DSANDBOXD_INCLUDEDIR='"$(INCLUDEDIR)"'
 our_cflags := -std=c11 $(warnings) $(hardening) $(sanitizers) $(if $(WERROR),-Werror)
@@ -109,12 +111,12 @@ $(BUILD)/tests/unit/test_cbor_oracle: libs_test := -lcbor
 $(BUILD)/tests/support/%: $(BUILD)/o/tests/support/%.o $(call lib,proto)
 	$(call link,$^)
 $(BUILD)/tests/modules/%.so: tests/modules/%.c proto/sandbox_module.h
-	$(call say,MODULE,$<)mkdir -p $(@D) && $(CC) $(module_cflags) $< -o $@
+	$(call say,MODULE,$<)mkdir -p $(@D) && $(MODULE_CC) $(module_cflags) $< -o $@
 # built against the header as the first release had it, which stays as it is
 $(BUILD)/tests/modules/abi-1.0/%.so: tests/modules/abi-1.0/%.c tests/modules/abi-1.0/sandbox_module.h
-	$(call say,MODULE,$<)mkdir -p $(@D) && $(CC) -Itests/modules/abi-1.0 $(filter-out -Iproto,$(module_cflags)) $< -o $@
+	$(call say,MODULE,$<)mkdir -p $(@D) && $(MODULE_CC) -Itests/modules/abi-1.0 $(filter-out -Iproto,$(module_cflags)) $< -o $@
 $(BUILD)/examples/%.so: examples/%.c proto/sandbox_module.h
-	$(call say,MODULE,$<)mkdir -p $(@D) && $(CC) $(module_cflags) $< -o $@
+	$(call say,MODULE,$<)mkdir -p $(@D) && $(MODULE_CC) $(module_cflags) $< -o $@
 $(BUILD)/examples/%.so: examples/%.cc examples/words/words.h proto/sandbox_module.h
 	$(call say,MODULE,$<)mkdir -p $(@D) && $(CXX) -std=c++17 $(filter-out -std=%,$(module_cflags)) $< -o $@
 $(BUILD)/examples/tally-rs/%.so: examples/tally-rs/tally.rs examples/tally-rs/sbx.rs

@@ -41,7 +41,7 @@
 #define LIMIT_SOURCE_BYTES   (4u << 20)
 #define LIMIT_ELF_HEADERS    256  /* program headers of an object */
 #define LIMIT_ELF_SECTIONS   4096 /* sections of an object */
-#define LIMIT_VERSIONS       10   /* kept per module; current and good are never pruned */
+#define LIMIT_VERSIONS       10   /* kept per module, and their objects on disk; current and good are never pruned */
 #define LIMIT_DIAGNOSTICS_BYTES (64u << 10) /* compiler output that an error carries */
 
 /* ---- spawner ---- */
@@ -61,6 +61,8 @@
 #define LIMIT_CALL_QUEUE      1024        /* default of max_queue */
 #define LIMIT_WAITS           1024        /* sandbox.wait requests of one sandbox: each is a timer and a request line */
 #define LIMIT_STATE_BYTES     (4ull << 30)
+#define LIMIT_HOST_BYTES_PER_TURN    (512u << 10) /* of bodies: each is scanned before it is used */
+#define LIMIT_HOST_MESSAGES_WAITING  256 /* control's own messages to a host that doesn't read; there are few */
 #define LIMIT_HOST_MESSAGES_PER_TURN 64   /* one host may not hog a turn of control's loop */
 
 /* ---- module ABI ---- */

@@ -26,7 +26,7 @@
 const struct method methods[METHOD__N] = {
 	[METHOD_DAEMON_PING] = { "daemon.ping", RIGHT_ANY, "Answer, to show that the daemon serves.", "{pong, version}", { { 0 } } },
 	[METHOD_DAEMON_INFO] = { "daemon.info", RIGHT_ANY, "Show the daemon's version, processes, uptime, counts and the caller's rights.",
-		"{version, protocol, pid, control_pid, epoch, uptime_ms, rootless, sandboxes, uid, right}", { { 0 } } },
+		"{version, protocol, pid, control_pid, epoch, uptime_ms, rootless, sandboxes, registry: {problems, writes_pending, objects}, uid, right}", { { 0 } } },
 	[METHOD_DAEMON_SHUTDOWN] = { "daemon.shutdown", RIGHT_ADMIN, "Stop all sandboxes in order and end the daemon.", "{stopping}", { { 0 } } },
 	[METHOD_OBJECT_PUT] = { "object.put", RIGHT_OPERATOR,
 		"Upload an object or a source in chunks; it lives as long as the connection, and longer once used.",
@@ -47,6 +47,7 @@ const struct method methods[METHOD__N] = {
 			P("max_queue", PARAM_INTEGER, false, 1, 65536, NULL, "calls that may wait (1024)"),
 			P("profile", PARAM_CHOICE, false, 0, 0, "high|medium|low", "security profile (medium)"),
 			P("strict", PARAM_BOOL, false, 0, 0, NULL, "refuse to start unless every protection asked for is enforced (false)"),
+			P("persist", PARAM_BOOL, false, 0, 0, NULL, "come back after a restart of the machine; false: no disk is touched (true)"),
 			P("limits", PARAM_OBJECT, false, 0, 0, NULL,
 				"{max_memory, max_file_size (bytes), max_processes, max_open_files}"),
 			P("labels", PARAM_OBJECT, false, 0, 0, NULL, "{name: text}, at most 32"),

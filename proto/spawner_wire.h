@@ -79,6 +79,7 @@ enum spawner_op {
 	SPAWNER_JOB,        /* kind = enum spawner_job, name = source file name, timeout_ms, limits.max_memory_bytes; fd: sealed source -> JOB_DONE | ERROR */
 	SPAWNER_JOB_KILL,   /* value = tag of the JOB: its client has gone. No reply of its own; JOB_DONE follows */
 	SPAWNER_FINISHED,   /* all hosts are stopped, clients answered: end the daemon. No reply: the spawner ends control too */
+	SPAWNER_STOP,       /* a client asked for the end of the daemon: as SIGTERM. No reply; STOP_ASKED follows */
 	SPAWNER_REQUEST__N,
 
 	/* ---- replies ---- */
@@ -91,7 +92,7 @@ enum spawner_op {
 
 	/* ---- notices, spawner -> control, tag 0 ---- */
 	SPAWNER_EXITED = 128, /* sandbox, generation, pid, status = wait status; step: see text. Repeated in ENTRY until ACK_EXIT */
-	SPAWNER_STOP_ASKED,   /* value = how many SIGTERM/SIGINT so far: 1 orderly, 2 hurry */
+	SPAWNER_STOP_ASKED,   /* value = how many SIGTERM, SIGINT and STOP so far: 1 orderly, 2 hurry */
 	SPAWNER_LISTENER      /* the socket had been unlinked: fd = its successor */
 };
 
@@ -113,6 +114,9 @@ enum spawner_job { SPAWNER_JOB_COMPILE_C = 1 };
 #define SPAWNER_F_STDERR    0x20u
 #define SPAWNER_F_EXITED    0x40u /* no descriptor: generation has ended with `status`, unacknowledged */
 #define SPAWNER_F_TIMED_OUT 0x80u /* JOB_DONE: ended by its time limit */
+
+/* Exit status of a control that can't start for a reason that a successor would find too (a registry of a newer format): the spawner ends. */
+#define CONTROL_EXIT_REFUSED 3
 
 struct spawner_message {
 	uint32_t version;      /* SPAWNER_WIRE_VERSION */

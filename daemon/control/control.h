@@ -18,6 +18,7 @@ struct events;       /* daemon/observe/events.h */
 struct log_store;    /* daemon/observe/log_writer.h */
 struct event_followers; /* handlers_events.c */
 struct rpc_keys;     /* daemon/front/rpc_key.h */
+struct durable;      /* daemon/sandbox/durable.h: what is on disk */
 
 struct control {
 	uv_loop_t *loop;
@@ -30,6 +31,9 @@ struct control {
 	struct event_followers *followers; /* NULL: nobody has followed yet */
 	struct log_store *logs;     /* NULL: logs are in memory only (tests) */
 	struct rpc_keys *keys;      /* NULL: no outcomes are kept (tests) */
+	struct durable *durable;
+	bool serving;               /* clients are let in */
+	uint64_t stop_asked;        /* before that */
 	int64_t started_ms;         /* monotonic */
 	bool table_read;            /* take-over: all that the spawner holds is in the registry */
 	bool shutting_down;         /* requests but daemon.ping are answered shutting_down */

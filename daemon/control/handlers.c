@@ -11,7 +11,7 @@
 #include "daemon/front/listener.h"
 #include "daemon/sandbox/registry.h"
 #include "daemon/sandbox/sandbox.h"
-#include "daemon/control/shutdown.h"
+#include "daemon/control/spawner_link.h"
 #include "daemon/front/rpc_stream.h"
 #include "daemon/front/uploads.h"
 #include "proto/clock.h"
@@ -78,15 +78,21 @@ const struct rpc_done *daemon_info(struct control *c, struct rpc_request *r)
 	cJSON_AddBoolToObject(result, "rootless", !c->begin.is_root);
 	cJSON_AddNumberToObject(result, "sandboxes", (double)registry_count(c->registry));
 	cJSON_AddNumberToObject(result, "uid", rpc_uid(r));
+	durable_json(c, result);
 	cJSON_AddStringToObject(result, "right", rpc_right(r));
+	cJSON_AddStringToObject(result, "socket", c->begin.socket_path);
+	cJSON_AddStringToObject(result, "state_dir", c->begin.state_dir);
 	return rpc_result(r, result);
 }
 
 const struct rpc_done *daemon_shutdown(struct control *c, struct rpc_request *r)
 {
 	static const char stopping[] = "{\"stopping\":true}";
+	struct spawner_message m;
 
-	shutdown_begin(c, 1);
+	/* The spawner counts it as it counts SIGTERM, and tells this process: so it holds also if this process dies now. */
+	spawner_message_init(&m, SPAWNER_STOP, NULL);
+	spawner_send(c->spawner, &m, NULL, 0);
 	return rpc_result_raw(r, stopping, sizeof stopping - 1);
 }
 

@@ -81,6 +81,7 @@ static void create_code_done(struct code *k, const struct err *e)
 		(void)snprintf(sb->candidate.sha256, sizeof sb->candidate.sha256, "%s", k->sha256);
 		(void)snprintf(sb->candidate.source_name, sizeof sb->candidate.source_name, "%s", k->source_name);
 		sb->has_candidate = true;
+		durable_object(sb, sb->candidate.sha256);
 		sb->create_object = blob_ref(k->object);
 		sb->create_warnings = k->diagnostics;
 		k->diagnostics = NULL;
@@ -116,6 +117,7 @@ const struct rpc_done *sandbox_create(struct control *c, struct rpc_request *r)
 	}
 	if (spec_from_request(&spec, c, r, &e) < 0)
 		return rpc_error(r, &e, NULL);
+	spec.created_at_ms = registry_created_at(c->registry, spec.created_at_ms);
 	k = calloc(1, sizeof *k);
 	sb = k ? sandbox_new(c, &spec, &e) : NULL;
 	if (!sb) {
@@ -133,7 +135,7 @@ const struct rpc_done *sandbox_create(struct control *c, struct rpc_request *r)
 	sandbox_hold(sb);
 	if (rpc_text(r, "source"))
 		sandbox_fact(sb, LIFE_COMPILE_BEGIN, LIFE_EXIT_NORMAL);
-	code_begin(k, c, r, create_code_done, sb);
+	code_begin(k, c, r, NULL, create_code_done, sb);
 	return rpc_pending(r);
 }
 

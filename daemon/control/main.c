@@ -11,12 +11,14 @@
 #include "daemon/control/control.h"
 #include "daemon/front/listener.h"
 #include "daemon/control/handlers.h"
+#include "daemon/sandbox/durable.h"
 #include "daemon/sandbox/registry.h"
 #include "daemon/sandbox/sandbox.h"
 #include "daemon/control/shutdown.h"
 #include "daemon/control/spawner_link.h"
 #include "daemon/observe/events.h"
 #include "daemon/observe/log_writer.h"
+#include "daemon/store/database.h"
 #include "daemon/store/storage.h"
 #include "proto/clock.h"
 #include "proto/fd.h"
@@ -50,7 +52,9 @@ static void notice(void *ctx, const struct spawner_message *message, int *fds, s
 			stray_exited(c, &m);
 		break;
 	case SPAWNER_STOP_ASKED:
-		shutdown_begin(c, m.value);
+		c->stop_asked = m.value;
+		if (c->serving)
+			shutdown_begin(c, m.value);
 		break;
 	case SPAWNER_LISTENER:
 		if (n_fds > 0 && c->listener)
@@ -67,6 +71,7 @@ static void notice(void *ctx, const struct spawner_message *message, int *fds, s
 	case SPAWNER_JOB:
 	case SPAWNER_JOB_KILL:
 	case SPAWNER_FINISHED:
+	case SPAWNER_STOP:
 	case SPAWNER_REQUEST__N:
 	case SPAWNER_OK:
 	case SPAWNER_ERROR:
@@ -94,6 +99,46 @@ static void serve(struct control *c)
 	sandbox_logs_begin(c);
 	events_add(c->events, "daemon.started", NULL, 0, NULL, NULL);
 	log_info("serving on %s", c->begin.socket_path);
+	c->serving = true;
+	if (c->stop_asked > 0)
+		shutdown_begin(c, c->stop_asked);
+}
+
+/* ---- the registry: opened by the storage thread before anything else ---- */
+
+static struct open_job {
+	struct storage_job job;
+	struct control *control;
+	struct database_found found;
+} open_job;
+
+static void open_work(struct storage_job *job)
+{
+	struct open_job *o = (struct open_job *)job;
+	struct storage *s = o->control->storage;
+	struct database *d = NULL;
+
+	/* The whole of it is checked when the daemon starts; a restart of control is not held up for that. */
+	job->status = database_open(storage_dir_fd(s), o->control->begin.epoch <= 1, &d, &o->found, &job->err);
+	storage_set_database(s, d);
+}
+
+static void open_done(struct storage_job *job)
+{
+	struct open_job *o = (struct open_job *)job;
+	struct control *c = o->control;
+	struct err e = ERR_INIT;
+
+	if (job->status == -1) {
+		log_error("%s", job->err.text);
+		_exit(CONTROL_EXIT_REFUSED);
+	}
+	for (size_t i = 0; i < o->found.n_problems; i++)
+		durable_problem(c, o->found.problems[i]);
+	if (spawner_link_new(c->loop, CONTROL_FD_SPAWNER, notice, c, &c->spawner, &e) < 0 || take_over(c, &o->found, serve, &e) < 0) {
+		log_error("cannot start: %s", e.text);
+		_exit(1);
+	}
 }
 
 static int control_start(struct control *c, struct err *e)
@@ -112,15 +157,16 @@ static int control_start(struct control *c, struct err *e)
 	c->events = events_new(c->begin.incarnation);
 	if (!c->registry || !c->events)
 		return err_set(e, ERR_INTERNAL, "no memory");
-	if (storage_start(c->loop, c->begin.state_dir, &c->storage, e) < 0)
+	if (durable_new(c, e) < 0 || storage_start(c->loop, c->begin.state_dir, &c->storage, e) < 0)
 		return -1;
 	if (events_open(c->events, storage_dir_fd(c->storage), c->storage, &why) < 0)
 		log_error("events are kept in memory only: %s", why.text);
 	logs.storage = c->storage;
 	c->logs = &logs;
-	if (spawner_link_new(c->loop, CONTROL_FD_SPAWNER, notice, c, &c->spawner, e) < 0)
-		return -1;
-	return take_over(c, serve, e);
+	open_job.job = (struct storage_job){ .work = open_work, .done = open_done, .err = ERR_INIT };
+	open_job.control = c;
+	storage_submit(c->storage, &open_job.job);
+	return 0;
 }
 
 int main(void)
@@ -131,6 +177,7 @@ int main(void)
 
 	log_init("sandboxd-control", LOG_LEVEL_INFO);
 	(void)sigaction(SIGPIPE, &ignore, NULL);
+	(void)sigaction(SIGXFSZ, &ignore, NULL); /* a quota is an error of write */
 	(void)prctl(PR_SET_NAME, "sandboxd-control"); /* executed by descriptor: older kernels would show its number */
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	control.loop = uv_default_loop();
@@ -139,6 +186,7 @@ int main(void)
 		return 1;
 	}
 	uv_run(control.loop, UV_RUN_DEFAULT);
+	durable_free(&control);
 	events_free(control.events);
 	return 0;
 }

@@ -9,6 +9,8 @@
 #include "daemon/store/storage.h"
 #include "proto/log.h"
 
+#define SAVE_MS 1500 /* the save's share of the spawner's patience; the rest is for the processes to end */
+
 static void shutdown_finish(void *ctx)
 {
 	struct control *c = ctx;
@@ -35,6 +37,8 @@ void shutdown_step(struct control *c)
 {
 	if (!c->shutting_down || c->finishing)
 		return;
+	if (durable_is_busy(c))
+		return;
 	for (struct sandbox *sb = registry_first(c->registry); sb; sb = registry_next(sb))
 		if (sb->life.process != LIFE_PROCESS_NONE)
 			return;
@@ -46,9 +50,44 @@ void shutdown_step(struct control *c)
 		listener_closed(c);
 }
 
+/* An orderly stop that changes nothing of what is wanted: after the daemon's next start they go on with the state that is saved now. */
+static void stop_for_end(struct sandbox *sb)
+{
+	bool before = sb->disk.by_daemon;
+
+	switch (sb->life.state) {
+	case LIFE_STOPPED:
+	case LIFE_FAILED:
+	case LIFE__N:
+		return;
+	case LIFE_INITIALIZING:
+	case LIFE_COMPILING:
+		if (sb->create_code)
+			code_cancel(sb->create_code);
+		(void)sandbox_request(sb, LIFE_DESTROY, false, NULL);
+		return;
+	case LIFE_STARTING:
+	case LIFE_RUNNING:
+	case LIFE_RELOADING:
+	case LIFE_STOPPING:
+	case LIFE_BACKOFF:
+		break;
+	}
+	if (sb->life.creating) {
+		(void)sandbox_request(sb, LIFE_DESTROY, false, NULL);
+		return;
+	}
+	if (sb->spec.policy.save_ms > SAVE_MS)
+		sb->spec.policy.save_ms = SAVE_MS;
+	sb->disk.by_daemon = true;
+	if (!sandbox_request(sb, LIFE_STOP, sb->spec.persist, NULL))
+		sb->disk.by_daemon = before; /* it is stopping already, as somebody asked */
+}
+
 void shutdown_begin(struct control *c, uint64_t asked)
 {
 	struct sandbox *sb = registry_first(c->registry), *next;
+	bool first = !c->shutting_down;
 
 	if (!c->shutting_down) {
 		c->shutting_down = true;
@@ -59,7 +98,12 @@ void shutdown_begin(struct control *c, uint64_t asked)
 	}
 	for (; sb; sb = next) {
 		next = registry_next(sb);
-		(void)sandbox_request(sb, asked < 2 ? LIFE_STOP : LIFE_HURRY, false, NULL);
+		sandbox_hold(sb);
+		if (first)
+			stop_for_end(sb);
+		if (asked >= 2)
+			(void)sandbox_request(sb, LIFE_HURRY, false, NULL);
+		sandbox_release(sb);
 	}
 	shutdown_step(c);
 }

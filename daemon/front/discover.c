@@ -52,7 +52,7 @@ static const struct {
 static const char *const results[METHOD__N] = {
 	[METHOD_DAEMON_PING] = "{pong: b, version: s}",
 	[METHOD_DAEMON_INFO] = ("{version: s, protocol: i, pid: i, control_pid: i, epoch: i, uptime_ms: i, rootless: b, sandboxes: i,"
-				" uid: i, right: s}"),
+				" uid: i, right: s, socket: s, state_dir: s}"),
 	[METHOD_DAEMON_SHUTDOWN] = "{stopping: b}",
 	[METHOD_OBJECT_PUT] = "{upload: s, received: i, sha256?: s}",
 	[METHOD_SANDBOX_CREATE] = "$sandbox",

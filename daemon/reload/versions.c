@@ -61,6 +61,13 @@ uint32_t versions_commit(struct versions *v, const struct version *candidate, in
 	return item->number;
 }
 
+void versions_note_state_version(struct versions *v, uint32_t state_version)
+{
+	for (size_t i = 0; i < v->n; i++)
+		if (v->current != 0 && v->items[i].number == v->current)
+			v->items[i].state_version = state_version;
+}
+
 const char *versions_status(const struct versions *v, const struct version *item)
 {
 	if (item->number == v->current)

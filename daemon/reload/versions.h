@@ -42,6 +42,8 @@ const struct version *versions_current(const struct versions *v);               
 /* The candidate becomes current: an object already in the history keeps its number, else it gets the next one, and
  * the oldest that is neither current nor previous makes room. Returns its number. */
 uint32_t versions_commit(struct versions *v, const struct version *candidate, int64_t wall_ms);
+/* The current one says which state version it has; a row that was written before it could say so lacks it. */
+void versions_note_state_version(struct versions *v, uint32_t state_version);
 const char *versions_status(const struct versions *v, const struct version *item);          /* "current", "good" (ran before), "superseded" */
 
 void version_json(const struct version *item, const char *status, struct json_out *o, const char *key); /* an object */

@@ -126,6 +126,14 @@ static struct call **find_running(struct calls *q, uint64_t number)
 	return at;
 }
 
+bool calls_awaits(const struct calls *q, uint64_t number)
+{
+	for (const struct call *c = q->running.first; c; c = c->next)
+		if (c->number == number)
+			return true;
+	return false;
+}
+
 bool calls_replied(struct calls *q, uint64_t number, bool well, struct rpc_request **ret)
 {
 	struct call **at = find_running(q, number);

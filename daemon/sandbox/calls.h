@@ -52,6 +52,8 @@ void calls_send(struct calls *q, int (*send)(void *ctx, const struct call *c), v
 int calls_adopt(struct calls *q, struct rpc_request *r, uint64_t number, const char *function, struct err *e);
 /* The host says that the last call it ever got had this number: adopted ones beyond it were never sent. */
 void calls_received(struct calls *q, uint64_t last_number);
+/* Was a call (or a cast) with this number sent, and is not answered for good yet? */
+bool calls_awaits(const struct calls *q, uint64_t number);
 /* A reply: the caller's request (NULL: its caller has left) in *ret; false: no such call is running, or a cast that began already.
  * A cast that is answered well stays running until calls_cast_ended. */
 bool calls_replied(struct calls *q, uint64_t number, bool well, struct rpc_request **ret);

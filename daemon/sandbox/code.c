@@ -26,7 +26,7 @@ static void ingest_work(struct storage_job *job)
 		if (!data || !(k->object = blob_new(data, size)))
 			goto failed;
 		blob_hash(k->object);
-	} else if (!k->object) {
+	} else if (!k->object && !(k->folder[0] && objects_get_volatile(k->folder, k->sha256, &k->object, NULL) == 0)) {
 		if (!objects_has(dir, k->sha256)) {
 			err_set(&job->err, ERR_OBJECT_NOT_FOUND, "no object with SHA-256 %s is uploaded or stored", k->sha256);
 			goto failed;
@@ -170,12 +170,21 @@ static void code_compile(struct code *k)
 	k->compiling = true;
 }
 
-void code_begin(struct code *k, struct control *c, const struct rpc_request *r, void (*done)(struct code *, const struct err *), void *ctx)
+static void code_init(struct code *k, struct control *c, const struct rpc_request *r, const char *volatile_folder,
+	void (*done)(struct code *, const struct err *), void *ctx)
+{
+	*k = (struct code){ .job = { .err = ERR_INIT }, .control = c, .request = r, .object_fd = -1, .done = done, .ctx = ctx };
+	if (volatile_folder)
+		(void)snprintf(k->folder, sizeof k->folder, "%s", volatile_folder);
+}
+
+void code_begin(struct code *k, struct control *c, const struct rpc_request *r, const char *volatile_folder,
+	void (*done)(struct code *, const struct err *), void *ctx)
 {
 	const char *object = rpc_text(r, "object"), *source = rpc_text(r, "source"), *name = rpc_text(r, "source_name");
 	struct err *e = &k->job.err;
 
-	*k = (struct code){ .job = { .err = ERR_INIT }, .control = c, .request = r, .object_fd = -1, .done = done, .ctx = ctx };
+	code_init(k, c, r, volatile_folder, done, ctx);
 	if (!!object == !!source) {
 		err_set(e, ERR_MISSING_PARAM, object ? "object and source exclude each other" : "neither object nor source is given");
 		err_about(e, object ? "source" : "object", -1);
@@ -196,9 +205,10 @@ void code_begin(struct code *k, struct control *c, const struct rpc_request *r, 
 	code_fail(k);
 }
 
-void code_begin_stored(struct code *k, struct control *c, const char *sha256, void (*done)(struct code *, const struct err *), void *ctx)
+void code_begin_stored(struct code *k, struct control *c, const char *sha256, const char *volatile_folder,
+	void (*done)(struct code *, const struct err *), void *ctx)
 {
-	*k = (struct code){ .job = { .err = ERR_INIT }, .control = c, .object_fd = -1, .done = done, .ctx = ctx };
+	code_init(k, c, NULL, volatile_folder, done, ctx);
 	(void)snprintf(k->sha256, sizeof k->sha256, "%s", sha256);
 	code_ingest(k);
 }

@@ -21,6 +21,7 @@ struct code {
 	struct elf_info elf;
 	char sha256[SHA256_HEX_BYTES + 1]; /* of the object wanted */
 	char source_name[LIMIT_ID_BYTES + 1]; /* "" for an object */
+	char folder[LIMIT_PATH_BYTES + 1]; /* "": stored objects lie in the state folder only */
 	char *diagnostics;                 /* of the compiler, cleaned UTF-8 with newlines; NULL: none */
 	int object_fd;                     /* from a compile job, until it is read */
 	uint64_t job_tag;
@@ -31,10 +32,11 @@ struct code {
 	void *ctx;
 };
 
-/* Starts; `done` is called later, exactly once (never from inside), and then the owner calls code_fini. */
-void code_begin(struct code *k, struct control *c, const struct rpc_request *r, void (*done)(struct code *, const struct err *), void *ctx);
+/* Starts; `done` is called later, exactly once (never from inside), and then the owner calls code_fini.
+ * volatile_folder: where the objects of a sandbox that touches no disk lie; NULL: it isn't one. */
+void code_begin(struct code *k, struct control *c, const struct rpc_request *r, const char *volatile_folder, void (*done)(struct code *, const struct err *), void *ctx);
 /* The same for an object that the store holds already (a rollback). */
-void code_begin_stored(struct code *k, struct control *c, const char *sha256, void (*done)(struct code *, const struct err *), void *ctx);
+void code_begin_stored(struct code *k, struct control *c, const char *sha256, const char *volatile_folder, void (*done)(struct code *, const struct err *), void *ctx);
 void code_cancel(struct code *k); /* its client has gone or its sandbox is destroyed: the job is killed; `done` still comes */
 void code_fini(struct code *k);
 

@@ -57,7 +57,10 @@ static void death_text(struct last_exit *x, const struct host_death *d)
 		(void)snprintf(x->text, sizeof x->text, "%s", text);
 		return;
 	}
-	n = snprintf(x->text, sizeof x->text, "SIG%s at address 0x%llx", signal_text(d->signal), (unsigned long long)d->address);
+	if (d->signal == SIGSEGV || d->signal == SIGBUS || d->signal == SIGILL || d->signal == SIGFPE)
+		n = snprintf(x->text, sizeof x->text, "SIG%s at address 0x%llx", signal_text(d->signal), (unsigned long long)d->address);
+	else
+		n = snprintf(x->text, sizeof x->text, "SIG%s", signal_text(d->signal));
 	if (n > 0 && function[0] && (size_t)n < sizeof x->text)
 		n += snprintf(x->text + n, sizeof x->text - (size_t)n, " in function %s", function);
 	if (n > 0 && object[0] && (size_t)n < sizeof x->text)

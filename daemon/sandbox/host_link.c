@@ -57,6 +57,13 @@ static int link_receive(struct host_link *l)
 		link_break(l, "a message of a type that hosts don't send");
 		return 0;
 	}
+	/* Before its body costs anything: nobody may keep this loop busy with answers that nobody asked for. */
+	if (incoming.head.type == HOST_REPLY && (!l->owner->awaits(l, incoming.head.number) ||
+							(l->seen != 0 && incoming.head.sequence > l->seen + 1))) {
+		link_break(l, "a reply that nobody asked for");
+		return 0;
+	}
+	l->turn_bytes += incoming.head.body_bytes;
 	if (body_is_json(incoming.head.type, &incoming.head) && json_check(incoming.body, incoming.head.body_bytes, &e) < 0) {
 		link_break(l, "a message whose body is not strict JSON");
 		return 0;
@@ -82,6 +89,7 @@ static void out_flush(struct host_link *l)
 		if (fd_message_send(l->channel_fd, o->data, o->size, &o->fd, o->fd >= 0) < 0 && errno == EAGAIN)
 			return;
 		l->out = o->next;
+		l->n_out--;
 		fd_close(&o->fd);
 		free(o->data);
 		free(o);
@@ -102,9 +110,13 @@ static void channel_cb(uv_poll_t *poll, int status, int events)
 			l->owner->writable(l);
 		}
 	}
-	for (int i = 0; i < LIMIT_HOST_MESSAGES_PER_TURN && !l->broken && !l->closing && link_receive(l); i++)
+	l->turn_bytes = 0;
+	for (int i = 0; i < LIMIT_HOST_MESSAGES_PER_TURN && l->turn_bytes < LIMIT_HOST_BYTES_PER_TURN && !l->broken && !l->closing &&
+			link_receive(l);
+		i++)
 		;
-	if (!l->broken && !l->closing && (l->seen - l->acked >= ACK_AFTER_REPLIES || l->unacked_bytes >= ACK_AFTER_BYTES))
+	/* While something waits to be sent, that carries the acknowledgement: a host that doesn't read can't make the queue grow. */
+	if (!l->broken && !l->closing && !l->out && (l->seen - l->acked >= ACK_AFTER_REPLIES || l->unacked_bytes >= ACK_AFTER_BYTES))
 		(void)host_link_send(l, HOST_ACK, 0, 0, NULL, 0, -1);
 	if (!l->broken && !l->closing)
 		link_poll(l);
@@ -238,7 +250,7 @@ static struct host_message head_of(struct host_link *l, enum host_message_type t
 /* Keeps a control message for later: few and small (calls aren't kept here). */
 static int out_keep(struct host_link *l, const struct host_message *head, const void *body, size_t size, int state_fd)
 {
-	struct host_out *o = calloc(1, sizeof *o);
+	struct host_out *o = l->n_out < LIMIT_HOST_MESSAGES_WAITING ? calloc(1, sizeof *o) : NULL;
 
 	if (o)
 		o->data = malloc(sizeof *head + size);
@@ -253,6 +265,7 @@ static int out_keep(struct host_link *l, const struct host_message *head, const 
 	o->fd = state_fd < 0 ? -1 : fcntl(state_fd, F_DUPFD_CLOEXEC, 3);
 	*l->out_end = o;
 	l->out_end = &o->next;
+	l->n_out++;
 	link_poll(l);
 	return 0;
 }

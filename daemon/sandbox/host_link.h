@@ -17,6 +17,7 @@
 struct host_link;
 
 struct host_link_owner {
+	bool (*awaits)(struct host_link *l, uint64_t number);    /* is a REPLY with this number worth being looked at? else it is a violation */
 	void (*message)(struct host_link *l, const struct host_message *head, const char *body);
 	void (*output)(struct host_link *l, enum log_stream stream, const char *data, size_t size);
 	void (*writable)(struct host_link *l);                   /* there was no room; now there is */
@@ -31,7 +32,8 @@ struct host_link {
 	void *ctx;                    /* the owner's */
 	uint64_t acked, seen;         /* reply sequences: told to the host, and received */
 	uint64_t unacked_bytes;       /* of the bodies between them */
-	unsigned open_handles;
+	unsigned open_handles, n_out;
+	size_t turn_bytes;            /* of bodies, in this turn of the loop */
 	int watched;                  /* what the loop waits for on the channel */
 	bool full, broken, closing;
 	void (*closed)(struct host_link *l);

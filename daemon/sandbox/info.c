@@ -68,6 +68,8 @@ static void process_json(const struct sandbox *sb, struct json_out *o)
 		json_out_null(o, "state_from");
 	}
 	json_out_bool(o, "state_kept", sb->life.kept);
+	json_out_bool(o, "persist", sb->spec.persist);
+	json_out_bool(o, "durable", sb->spec.persist && sb->disk.has_row && !sb->disk.failed && sb->disk.pending == 0);
 }
 
 static void limits_json(const struct host_limits *l, struct json_out *o)
@@ -169,4 +171,14 @@ const struct rpc_done *answer_info(struct rpc_request *r, const struct sandbox *
 	done = rpc_result_raw(r, buf_text(&b), b.size);
 	buf_fini(&b);
 	return done;
+}
+
+void answer_info_durable(struct rpc_request *r, struct sandbox *sb)
+{
+	struct buf b = BUF_INIT;
+	struct json_out o = json_out_to(&b);
+
+	sandbox_info_json(sb, &o);
+	durable_answer_raw(sb, r, buf_text(&b), b.size);
+	buf_fini(&b);
 }

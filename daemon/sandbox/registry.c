@@ -9,6 +9,7 @@
 
 struct registry {
 	struct sandbox *by_id;
+	int64_t newest_ms;
 };
 
 struct registry *registry_new(void)
@@ -33,6 +34,24 @@ struct sandbox *registry_get(const struct registry *r, const char *id)
 void registry_add(struct registry *r, struct sandbox *sb)
 {
 	HASH_ADD_STR(r->by_id, spec.id, sb);
+	if (sb->spec.created_at_ms > r->newest_ms)
+		r->newest_ms = sb->spec.created_at_ms;
+}
+
+int64_t registry_created_at(struct registry *r, int64_t wall_ms)
+{
+	r->newest_ms = wall_ms > r->newest_ms ? wall_ms : r->newest_ms + 1;
+	return r->newest_ms;
+}
+
+static int by_creation(const struct sandbox *a, const struct sandbox *b)
+{
+	return a->spec.created_at_ms < b->spec.created_at_ms ? -1 : a->spec.created_at_ms > b->spec.created_at_ms;
+}
+
+void registry_sort(struct registry *r)
+{
+	HASH_SORT(r->by_id, by_creation);
 }
 
 void registry_remove(struct registry *r, struct sandbox *sb)

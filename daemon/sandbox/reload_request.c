@@ -15,7 +15,7 @@ static void answer_error(struct sandbox *sb, const struct err *e, cJSON *extra_t
 
 	sb->reload.request = NULL;
 	if (r)
-		(void)rpc_error(r, e, extra_take);
+		durable_answer_error(sb, r, e, extra_take);
 	else
 		cJSON_Delete(extra_take);
 	reload_fini(&sb->reload);
@@ -45,7 +45,7 @@ static void answer_no_change(struct sandbox *sb)
 	cJSON_AddNumberToObject(result, "to", sb->versions.current);
 	cJSON_AddStringToObject(result, "sha256", sb->reload.code.sha256);
 	if (r)
-		(void)rpc_result(r, result);
+		durable_answer(sb, r, result);
 	else
 		cJSON_Delete(result);
 	reload_fini(&sb->reload);
@@ -74,6 +74,7 @@ static void candidate_set(struct sandbox *sb)
 	if (!known)
 		(void)snprintf(sb->candidate.source_name, sizeof sb->candidate.source_name, "%s", k->source_name);
 	sb->has_candidate = true;
+	durable_object(sb, sb->candidate.sha256);
 	/* Going back to code that is older than what runs: it can't know newer fields, so nothing may be reset silently. */
 	sb->reload.backwards = known && known->number < sb->versions.current;
 }
@@ -121,18 +122,21 @@ static int reload_check(struct sandbox *sb, struct err *e)
 
 const struct rpc_done *sandbox_reload(struct sandbox *sb, struct rpc_request *r)
 {
+	char folder[LIMIT_PATH_BYTES + 1];
 	struct err e = ERR_INIT;
 
 	if (reload_check(sb, &e) < 0)
 		return rpc_error(r, &e, NULL);
 	sb->reload = (struct reload){ .active = true, .request = r };
 	sandbox_hold(sb);
-	code_begin(&sb->reload.code, sb->control, r, code_done, sb);
+	sandbox_folder(sb, folder);
+	code_begin(&sb->reload.code, sb->control, r, sb->spec.persist ? NULL : folder, code_done, sb);
 	return rpc_pending(r);
 }
 
 const struct rpc_done *sandbox_rollback(struct sandbox *sb, struct rpc_request *r)
 {
+	char folder[LIMIT_PATH_BYTES + 1];
 	uint32_t number = (uint32_t)rpc_integer(r, "version", sb->versions.previous);
 	const struct version *v = versions_find(&sb->versions, number);
 	struct err e = ERR_INIT;
@@ -148,7 +152,8 @@ const struct rpc_done *sandbox_rollback(struct sandbox *sb, struct rpc_request *
 	}
 	sb->reload = (struct reload){ .active = true, .request = r, .is_rollback = true };
 	sandbox_hold(sb);
-	code_begin_stored(&sb->reload.code, sb->control, v->sha256, code_done, sb);
+	sandbox_folder(sb, folder);
+	code_begin_stored(&sb->reload.code, sb->control, v->sha256, sb->spec.persist ? NULL : folder, code_done, sb);
 	return rpc_pending(r);
 }
 
@@ -246,6 +251,7 @@ void reload_answer(struct sandbox *sb, const struct txn_actions *a)
 	struct json_out *o;
 
 	sb->has_candidate = false;
+	durable_versions(sb);
 	if (a->ok) {
 		o = events_begin(sb->control->events, "reload.committed", sb->spec.id, sb->spec.owner);
 		json_out_u64(o, "from", sb->reload.from);
@@ -258,7 +264,7 @@ void reload_answer(struct sandbox *sb, const struct txn_actions *a)
 		events_end(sb->control->events);
 		sb->reload.request = NULL;
 		if (r)
-			(void)rpc_result(r, success_json(sb, a));
+			durable_answer(sb, r, success_json(sb, a));
 		reload_fini(&sb->reload);
 	} else {
 		struct err e;

@@ -54,6 +54,7 @@ struct sandbox *sandbox_new(struct control *c, struct spec *spec_take, struct er
 	sb->control = c;
 	sb->spec = *spec_take;
 	*spec_take = (struct spec){ 0 };
+	durable_init(sb);
 	sb->state_fd = -1;
 	sb->ring_kept = -1;
 	life_init(&sb->life);
@@ -71,6 +72,7 @@ struct sandbox *sandbox_new(struct control *c, struct spec *spec_take, struct er
 static void sandbox_free(struct sandbox *sb)
 {
 	calls_refuse(&sb->calls, &sb->gone_error);
+	durable_fini(sb);
 	reload_fini(&sb->reload);
 	spec_fini(&sb->spec);
 	fd_close(&sb->state_fd);
@@ -165,11 +167,32 @@ static void forgotten(void *ctx, const struct spawner_message *m, int *fds, size
 	sandbox_release(sb);
 }
 
-void sandbox_gone(struct sandbox *sb)
+/* Its row is deleted, or couldn't be; now the spawner may forget it. */
+static void gone_from_disk(struct sandbox *sb, const struct err *error)
 {
 	struct spawner_message m;
 	struct err e = ERR_INIT;
 
+	durable_forgotten(sb, error == NULL);
+	if (error) {
+		log_error("sandbox=%s its row stays in the registry: %s", sb->spec.id, error->text);
+		events_add(sb->control->events, "sandbox.not_durable", sb->spec.id, sb->spec.owner, "why", error->text);
+		if (sb->gone_ok)
+			err_set(&sb->gone_error, ERR_IO, "sandbox %s is destroyed, but that is not durable, and it may come back after a restart "
+				"of the machine: %s", sb->spec.id, error->text);
+		sb->gone_ok = false;
+	}
+	spawner_message_init(&m, SPAWNER_FORGET, sb->spec.id);
+	sandbox_hold(sb);
+	if (spawner_request(sb->control->spawner, &m, NULL, 0, forgotten, sb, &e) == 0) {
+		log_error("sandbox=%s %s", sb->spec.id, e.text);
+		sandbox_gone_finish(sb);
+		sandbox_release(sb);
+	}
+}
+
+void sandbox_gone(struct sandbox *sb)
+{
 	if (sb->forgetting)
 		return;
 	sb->forgetting = true;
@@ -178,13 +201,21 @@ void sandbox_gone(struct sandbox *sb)
 		sb->host = NULL;
 	}
 	fd_close(&sb->state_fd);
-	spawner_message_init(&m, SPAWNER_FORGET, sb->spec.id);
-	sandbox_hold(sb);
-	if (spawner_request(sb->control->spawner, &m, NULL, 0, forgotten, sb, &e) == 0) {
-		log_error("sandbox=%s %s", sb->spec.id, e.text);
-		sandbox_gone_finish(sb);
-		sandbox_release(sb);
-	}
+	sandbox_keep_spec(sb); /* says `gone`: a control that comes after this one goes on from here */
+	durable_forget(sb, gone_from_disk);
+}
+
+void sandbox_folder(const struct sandbox *sb, char to[LIMIT_PATH_BYTES + 1])
+{
+	(void)snprintf(to, LIMIT_PATH_BYTES + 1, "%.150s/%s", sb->control->begin.objects_dir, sb->spec.id);
+}
+
+void sandbox_discard(struct sandbox *sb)
+{
+	uv_close((uv_handle_t *)&sb->life_timer, timer_closed_cb);
+	uv_close((uv_handle_t *)&sb->txn_timer, timer_closed_cb);
+	uv_close((uv_handle_t *)&sb->call_timer, timer_closed_cb);
+	sb->gone = true;
 }
 
 void sandbox_path(const struct sandbox *sb, uint64_t serial, char to[LIMIT_PATH_BYTES + 1])

@@ -10,6 +10,8 @@
  *   waits.c     requests that wait for a state
  *   transaction.c (daemon/reload) decides; sandbox_txn.c carries a reload or a save out
  *   take_over.c a new control finds it in the spawner's table
+ *   durable.c   what of it is on disk; answers wait for that
+ *   restore.c   it comes back after a restart of the machine
  *   info.c      shows it
  * Loop thread only. */
 #ifndef SANDBOXD_SANDBOX_H
@@ -23,6 +25,7 @@
 
 #include "daemon/sandbox/calls.h"
 #include "daemon/sandbox/code.h"
+#include "daemon/sandbox/durable.h"
 #include "daemon/control/control.h"
 #include "daemon/sandbox/host_link.h"
 #include "daemon/front/rpc.h"
@@ -42,7 +45,7 @@ struct spec {
 	uint32_t max_queue;
 	char profile[PROFILE_BYTES];
 	bool strict;
-	bool persist;                    /* false: nothing of it reaches the disk but its events */
+	bool persist;                    /* over a restart of the machine; false: no disk is touched */
 	char *config, *labels;           /* JSON objects, owned */
 };
 
@@ -73,6 +76,7 @@ struct host {
 	bool undoing;                    /* taken over in a reload: ABORT was sent */
 	unsigned old_casts;              /* taken over: so many casts of earlier clients may still tell that they failed */
 	char kill_text[96];              /* why control killed it outside the life's rules; "" */
+	unsigned old_replies;            /* to calls of an earlier control */
 	struct host_death death;
 	bool has_death;
 	bool exited;                     /* EXITED is being handled */
@@ -125,6 +129,7 @@ struct sandbox {
 	struct rpc_request *request;     /* of the life's pending request */
 	struct code *create_code;        /* while a create compiles and checks */
 	struct blob *create_object;      /* until it is durable */
+	struct on_disk disk;
 	char *create_warnings;
 	bool put_pending, put_failed;
 	struct err failure;              /* why the start at work failed */
@@ -138,7 +143,7 @@ struct sandbox {
 	uv_timer_t life_timer, txn_timer, call_timer;
 	unsigned open_handles;
 	bool gone;                       /* out of the registry */
-	bool forgetting;
+	bool forgetting, was_gone;       /* being removed from everywhere; an earlier control had begun that */
 	struct rpc_request *gone_request; /* answered when nothing is left */
 	struct err gone_error;
 	bool gone_ok;
@@ -147,11 +152,13 @@ struct sandbox {
 
 /* ---- sandbox.c ---- */
 struct sandbox *sandbox_new(struct control *c, struct spec *spec_take, struct err *e);  /* in no registry yet; state initializing */
+void sandbox_discard(struct sandbox *sb);   /* one that came into no registry */
 void sandbox_hold(struct sandbox *sb);      /* one more callback will come */
 void sandbox_release(struct sandbox *sb);   /* it has come; frees a sandbox that is gone when it was the last */
 void sandbox_gone(struct sandbox *sb);      /* LIFE_DO_GONE: FORGET, leave the registry, free when all is closed */
 struct sandbox *sandbox_of(void *data);     /* a handle's data, checked */
 void sandbox_path(const struct sandbox *sb, uint64_t serial, char to[LIMIT_PATH_BYTES + 1]); /* objects_dir/id/serial.so */
+void sandbox_folder(const struct sandbox *sb, char to[LIMIT_PATH_BYTES + 1]);                /* objects_dir/id */
 const struct version *sandbox_running_version(const struct sandbox *sb); /* NULL before the first start */
 
 /* ---- log.c ---- */
@@ -163,9 +170,15 @@ void sandbox_logs_begin(struct control *c);               /* of all that are in 
 /* ---- spec.c ---- */
 int spec_from_request(struct spec *s, const struct control *c, const struct rpc_request *r, struct err *e);
 void spec_fini(struct spec *s);
+/* The text that the spawner and the registry keep: everything a new control must know. WITH_CANDIDATE: a commit may follow. AS_COMMITTED: as
+ * if it had. Allocated; NULL with err. */
+enum spec_form { SPEC_PLAIN, SPEC_WITH_CANDIDATE, SPEC_AS_COMMITTED };
+char *spec_text(const struct sandbox *sb, enum spec_form form, size_t *ret_size, struct err *e);
+bool spec_same_versions(const struct sandbox *sb, const char *json, size_t size); /* as in this text? */
 /* The sealed memfd that holds everything a new control must know; -1 with err. with_candidate: a commit may follow. */
 int spec_memfd(const struct sandbox *sb, bool with_candidate, struct err *e);
 int spec_load(struct sandbox *sb, const char *json, size_t size, struct err *e);        /* into a sandbox_new'ed one */
+bool spec_is_newer(const char *json, size_t size); /* a later format: nothing is wrong with it */
 void sandbox_keep_spec(struct sandbox *sb); /* gives the spawner the present one; errors are logged */
 
 /* ---- sandbox_life.c ---- */
@@ -174,6 +187,7 @@ void sandbox_fact(struct sandbox *sb, enum life_event_type type, enum life_exit 
 /* A request; true: taken (r is answered now or later), false: refused, r is the caller's to answer. */
 bool sandbox_request(struct sandbox *sb, enum life_event_type type, bool keep_state, struct rpc_request *r);
 void sandbox_adopt(struct sandbox *sb, const struct life_finding *found); /* after a restart of control */
+void sandbox_boot(struct sandbox *sb, bool wanted, uint32_t delay_ms);    /* after a restart of the machine */
 
 /* ---- start.c ---- */
 void sandbox_start(struct sandbox *sb, enum life_from from);
@@ -215,15 +229,21 @@ void reload_answer(struct sandbox *sb, const struct txn_actions *a);
 /* ---- take_over.c ---- */
 /* Reads the spawner's table, before the loop runs. `ready` is called once, from the loop, when every host that was found has said what it
  * is doing, or was given the time to. */
-int take_over(struct control *c, void (*ready)(struct control *c), struct err *e);
+int take_over(struct control *c, struct database_found *found, void (*ready)(struct control *c), struct err *e);
 void sandbox_found(struct sandbox *sb, const struct host_message *status); /* STATUS of a host taken over */
 /* It ended before it said anything: true when that was told to the life as what was found. */
 bool sandbox_found_exited(struct sandbox *sb, bool found, int64_t started_ms);
 bool sandbox_found_aborted(struct sandbox *sb);   /* ABORTED: true when it ends what a take-over undid */
 
+/* ---- restore.c ---- */
+/* What the registry has: what the spawner's table has too is compared with it, the rest is made again. `done` is called once, later or
+ * from inside, when the spawner holds them all. Takes the rows. */
+void restore_rows(struct control *c, struct database_found *found, void (*done)(void));
+
 /* ---- info.c ---- */
 void sandbox_info_json(const struct sandbox *sb, struct json_out *o);
 void sandbox_row_json(const struct sandbox *sb, struct json_out *o);
 const struct rpc_done *answer_info(struct rpc_request *r, const struct sandbox *sb);
+void answer_info_durable(struct rpc_request *r, struct sandbox *sb); /* the same, when what is shown is durable */
 
 #endif

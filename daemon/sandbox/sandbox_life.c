@@ -79,7 +79,7 @@ static void life_answer(struct sandbox *sb, const struct life_actions *a)
 		return;
 	}
 	if (a->ok) {
-		(void)answer_info(r, sb);
+		answer_info_durable(r, sb);
 		free(sb->create_warnings);
 		sb->create_warnings = NULL;
 		return;
@@ -91,7 +91,7 @@ static void life_answer(struct sandbox *sb, const struct life_actions *a)
 	if (sb->last_exit.words[0])
 		cJSON_AddStringToObject(extra, "output", sb->last_exit.words);
 	cJSON_AddStringToObject(extra, "status", life_state_text(sb->life.state));
-	(void)rpc_error(r, &e, extra);
+	durable_answer_error(sb, r, &e, extra);
 }
 
 static void answer_cancelled(struct sandbox *sb, struct rpc_request *r, enum life_request request)
@@ -198,6 +198,7 @@ static void sandbox_apply(struct sandbox *sb, const struct life_actions *a)
 			     LIFE_DO_BEGIN_START | LIFE_DO_DROP_STATE) &&
 		!(a->set & LIFE_DO_GONE))
 		sandbox_keep_spec(sb);
+	durable_life(sb);
 	if (a->set & LIFE_DO_ANSWER)
 		life_answer(sb, a);
 	if (a->set & LIFE_DO_GONE)
@@ -266,6 +267,18 @@ void sandbox_adopt(struct sandbox *sb, const struct life_finding *found)
 	apply_and_drain(sb, &a);
 }
 
+void sandbox_boot(struct sandbox *sb, bool wanted, uint32_t delay_ms)
+{
+	struct life_actions a;
+
+	sb->disk.kept_there = sb->disk.state_sha256[0] != '\0';
+	life_boot(&sb->life, &sb->spec.policy, wanted, sb->disk.kept_there, delay_ms, clock_monotonic_ms(), &a);
+	sb->disk.kept_there = sb->life.kept;
+	sb->disk.state = sb->life.state;
+	apply_and_drain(sb, &a);
+	sandbox_keep_spec(sb);
+}
+
 bool sandbox_request(struct sandbox *sb, enum life_event_type type, bool keep_state, struct rpc_request *r)
 {
 	struct life_event ev = event_of(type);
@@ -286,7 +299,11 @@ bool sandbox_request(struct sandbox *sb, enum life_event_type type, bool keep_st
 				a.set &= ~LIFE_DO_ANSWER;
 		}
 		sb->request = r;
+		if (r)
+			sb->disk.by_daemon = false;
 	}
+	if (!keep_state && (type == LIFE_START || type == LIFE_STOP || type == LIFE_RESTART))
+		durable_state_dropped(sb);
 	state_event(sb, before);
 	apply_and_drain(sb, &a);
 	return true;

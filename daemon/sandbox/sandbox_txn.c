@@ -155,6 +155,7 @@ void sandbox_drop_state(struct sandbox *sb)
 	struct spawner_message m;
 
 	fd_close(&sb->state_fd);
+	sb->disk.kept_there = false;
 	spawner_message_init(&m, SPAWNER_KEEP, sb->spec.id);
 	m.kind = SPAWNER_KEEP_STATE;
 	spawner_send(sb->control->spawner, &m, NULL, 0);
@@ -172,6 +173,7 @@ static void do_adopt(struct sandbox *sb)
 	}
 	(void)snprintf(sb->state_from, sizeof sb->state_from, "reload");
 	sandbox_keep_spec(sb);
+	durable_write(sb);
 	events_add(sb->control->events, "version.current", sb->spec.id, sb->spec.owner, "sha256", sb->candidate.sha256);
 }
 
@@ -217,6 +219,8 @@ static void do_finished(struct sandbox *sb, enum txn_mode mode, const struct txn
 			err_set(&sb->failure, ERR_RELOAD_FAILED, "%s: %s", txn_step_text(a->failed_step),
 				a->failure == TXN_FAILURE_HOST_DIED ? sb->last_exit.reason : txn_failure_text(a->failure));
 	}
+	if (mode == TXN_SAVE_ONLY && a->ok)
+		durable_state_saved(sb);
 	if (mode == TXN_SAVE_ONLY && (a->ok || !died))
 		sandbox_fact(sb, a->ok ? LIFE_SAVE_DONE : LIFE_SAVE_FAILED, LIFE_EXIT_NORMAL);
 	else if (mode == TXN_RELOAD && !died && !sb->txn_recovered)

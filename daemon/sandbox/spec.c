@@ -126,7 +126,8 @@ int spec_from_request(struct spec *s, const struct control *c, const struct rpc_
 	const char *profile = rpc_text(r, "profile");
 
 	*s = (struct spec){ .owner = rpc_uid(r), .created_at_ms = clock_wall_ms(), .policy = life_policy_default(),
-		.max_queue = (uint32_t)rpc_integer(r, "max_queue", LIMIT_CALL_QUEUE), .strict = rpc_bool(r, "strict", false), .persist = true };
+		.max_queue = (uint32_t)rpc_integer(r, "max_queue", LIMIT_CALL_QUEUE), .strict = rpc_bool(r, "strict", false),
+		.persist = rpc_bool(r, "persist", true) };
 	(void)snprintf(s->id, sizeof s->id, "%s", rpc_text(r, "id"));
 	(void)snprintf(s->profile, sizeof s->profile, "%s", profile ? profile : "medium");
 	if (strcmp(s->profile, "low") == 0 && !rpc_is_admin(r))
@@ -163,6 +164,7 @@ static void policy_save(const struct spec *s, struct json_out *o)
 	json_out_u64(o, "max_queue", s->max_queue);
 	json_out_text(o, "profile", s->profile);
 	json_out_bool(o, "strict", s->strict);
+	json_out_bool(o, "persist", s->persist);
 	json_out_object(o, "limits");
 	json_out_u64(o, "max_memory", s->limits.max_memory_bytes);
 	json_out_u64(o, "max_file_size", s->limits.max_file_size_bytes);
@@ -199,11 +201,37 @@ static void life_save(const struct life *l, struct json_out *o)
 	buf_fini(&text);
 }
 
-int spec_memfd(const struct sandbox *sb, bool with_candidate, struct err *e)
+/* A state that the life keeps and that no memfd holds: after a restart of the machine, until the next start. */
+static void kept_there_save(const struct on_disk *k, struct json_out *o)
+{
+	if (!k->kept_there)
+		return;
+	json_out_object(o, "kept_on_disk");
+	json_out_text(o, "sha256", k->state_sha256);
+	json_out_u64(o, "bytes", k->state_bytes);
+	json_out_object_end(o);
+}
+
+static void kept_there_load(struct on_disk *k, struct json_span saved)
+{
+	k->kept_there = json_type(saved) == '{' && json_string(json_get(saved, "sha256"), k->state_sha256, sizeof k->state_sha256) == SHA256_HEX_BYTES &&
+		name_is_sha256(k->state_sha256, SHA256_HEX_BYTES) && json_u64(json_get(saved, "bytes"), &k->state_bytes);
+	if (!k->kept_there)
+		k->state_sha256[0] = '\0';
+}
+
+static void versions_as_committed(const struct sandbox *sb, struct json_out *o)
+{
+	struct versions v = sb->versions;
+
+	(void)versions_commit(&v, &sb->candidate, clock_wall_ms());
+	versions_save(&v, o, "versions");
+}
+
+char *spec_text(const struct sandbox *sb, enum spec_form form, size_t *ret_size, struct err *e)
 {
 	struct buf b = BUF_INIT;
 	struct json_out o = json_out_to(&b);
-	int fd = -1;
 
 	json_out_object(&o, NULL);
 	json_out_u64(&o, "format", SPEC_FORMAT);
@@ -211,12 +239,18 @@ int spec_memfd(const struct sandbox *sb, bool with_candidate, struct err *e)
 	json_out_u64(&o, "owner", sb->spec.owner);
 	json_out_i64(&o, "created_at", sb->spec.created_at_ms);
 	policy_save(&sb->spec, &o);
-	versions_save(&sb->versions, &o, "versions");
+	if (form == SPEC_AS_COMMITTED)
+		versions_as_committed(sb, &o);
+	else
+		versions_save(&sb->versions, &o, "versions");
 	json_out_u64(&o, "serial", sb->serial);
 	json_out_u64(&o, "last_serial", sb->last_serial);
 	json_out_u64(&o, "state_bytes", sb->state_bytes);
 	json_out_text(&o, "state_from", sb->state_from);
-	if (with_candidate) {
+	if (sb->forgetting)
+		json_out_bool(&o, "gone", true);
+	kept_there_save(&sb->disk, &o);
+	if (form == SPEC_WITH_CANDIDATE) {
 		version_save(&sb->candidate, &o, "candidate");
 		json_out_u64(&o, "candidate_serial", sb->candidate_serial);
 	}
@@ -227,13 +261,44 @@ int spec_memfd(const struct sandbox *sb, bool with_candidate, struct err *e)
 	if (sb->module && b.size + strlen(sb->module) < LIMIT_SPEC_BYTES - 64)
 		json_out_raw(&o, "module", sb->module, strlen(sb->module));
 	json_out_object_end(&o);
-	if (b.failed || b.size > LIMIT_SPEC_BYTES)
-		err_set(e, ERR_LIMIT_EXCEEDED, "the description of sandbox %s has %zu bytes, more than %u", sb->spec.id, b.size,
-			LIMIT_SPEC_BYTES);
-	else if ((fd = fd_memfd("spec", b.data, b.size, true)) < 0)
-		err_sys(e, ERR_INTERNAL, "cannot make a memfd for the spec of %s", sb->spec.id);
+	if (!b.failed && b.size <= LIMIT_SPEC_BYTES) {
+		*ret_size = b.size;
+		return b.data;
+	}
+	err_set(e, ERR_LIMIT_EXCEEDED, "the description of sandbox %s has %zu bytes, more than %u", sb->spec.id, b.size, LIMIT_SPEC_BYTES);
 	buf_fini(&b);
+	return NULL;
+}
+
+int spec_memfd(const struct sandbox *sb, bool with_candidate, struct err *e)
+{
+	size_t size = 0;
+	char *text = spec_text(sb, with_candidate ? SPEC_WITH_CANDIDATE : SPEC_PLAIN, &size, e);
+	int fd = text ? fd_memfd("spec", text, size, true) : -1;
+
+	if (text && fd < 0)
+		err_sys(e, ERR_INTERNAL, "cannot make a memfd for the spec of %s", sb->spec.id);
+	free(text);
 	return fd;
+}
+
+bool spec_same_versions(const struct sandbox *sb, const char *json, size_t size)
+{
+	struct buf b = BUF_INIT;
+	struct json_out o = json_out_to(&b);
+	struct json_span there, here;
+	bool same = false;
+
+	json_out_object(&o, NULL);
+	versions_save(&sb->versions, &o, "versions");
+	json_out_object_end(&o);
+	if (!b.failed && json_check(json, size, NULL) == 0 && json_type((struct json_span){ json, size }) == '{') {
+		there = json_get((struct json_span){ json, size }, "versions");
+		here = json_get((struct json_span){ b.data, b.size }, "versions");
+		same = there.size == here.size && there.at && memcmp(there.at, here.at, here.size) == 0;
+	}
+	buf_fini(&b);
+	return same;
 }
 
 void sandbox_keep_spec(struct sandbox *sb)
@@ -317,6 +382,14 @@ static char *get_raw(struct json_span top, const char *name)
 	return v.at ? strndup(v.at, v.size) : NULL;
 }
 
+bool spec_is_newer(const char *json, size_t size)
+{
+	uint32_t format = 0;
+
+	return json_check(json, size, NULL) == 0 && json_type((struct json_span){ json, size }) == '{' &&
+		get_u32((struct json_span){ json, size }, "format", &format) && format > SPEC_FORMAT;
+}
+
 int spec_load(struct sandbox *sb, const char *json, size_t size, struct err *e)
 {
 	struct json_span top = { json, size }, candidate;
@@ -344,6 +417,9 @@ int spec_load(struct sandbox *sb, const char *json, size_t size, struct err *e)
 			return err_set(e, ERR_IO, "a kept spec's candidate lacks a member");
 		sb->has_candidate = true;
 	}
+	s->persist = !json_get(top, "persist").at || json_type(json_get(top, "persist")) == 't';
+	sb->was_gone = json_type(json_get(top, "gone")) == 't';
+	kept_there_load(&sb->disk, json_get(top, "kept_on_disk"));
 	(void)get_text(top, "state_from", sb->state_from, sizeof sb->state_from);
 	last_exit_load(&sb->last_exit, json_get(top, "last_exit"));
 	s->config = get_raw(top, "config");

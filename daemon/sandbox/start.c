@@ -10,6 +10,7 @@
 #include "daemon/control/spawner_link.h"
 #include "daemon/observe/events.h"
 #include "daemon/store/objects.h"
+#include "daemon/store/states.h"
 #include "proto/clock.h"
 #include "proto/fd.h"
 #include "proto/log.h"
@@ -22,9 +23,14 @@ struct place {
 	struct blob *object;             /* a reference, or NULL: read it from the store */
 	char sha256[SHA256_HEX_BYTES + 1];
 	char path[LIMIT_PATH_BYTES + 1];
+	char folder[LIMIT_PATH_BYTES + 1]; /* of volatile objects; "": they lie in the state folder */
 	uint64_t serial;
 	bool put;
 	int state_dir_fd;
+	char state_sha256[SHA256_HEX_BYTES + 1]; /* a kept state that must come from the disk first; "": none */
+	uint64_t state_bytes;
+	int state_fd;
+	struct err state_err;
 	void (*placed)(struct sandbox *sb, uint64_t serial, const struct err *e);
 };
 
@@ -33,13 +39,43 @@ static void place_work(struct storage_job *job)
 	struct place *p = (struct place *)job;
 	struct blob *read = NULL;
 
-	if (p->put && p->object && objects_put(p->state_dir_fd, p->object, &job->err) < 0)
-		job->status = -1;
-	else if (!p->object && objects_get(p->state_dir_fd, p->sha256, &read, &job->err) < 0)
-		job->status = -1;
+	if (p->state_sha256[0] && states_get(p->state_dir_fd, p->state_sha256, p->state_bytes, &p->state_fd, &p->state_err) < 0)
+		p->state_fd = -1;
+	if (p->put && p->object)
+		job->status = p->folder[0] ? objects_put_volatile(p->folder, p->object, &job->err) :
+					     objects_put(p->state_dir_fd, p->object, &job->err);
+	else if (!p->object)
+		job->status = p->folder[0] ? objects_get_volatile(p->folder, p->sha256, &read, &job->err) :
+					     objects_get(p->state_dir_fd, p->sha256, &read, &job->err);
+	if (job->status < 0)
+		;
 	else if (p->path[0] && objects_place(p->object ? p->object : read, p->path, &job->err) < 0)
 		job->status = -1;
 	blob_unref(read);
+}
+
+/* A kept state came from the disk: the spawner keeps it from now on. One that can't be read: the start begins anew, and says so. */
+static void state_read(struct sandbox *sb, struct place *p)
+{
+	struct spawner_message m;
+
+	if (!sb->disk.kept_there)
+		return; /* dropped meanwhile */
+	if (p->state_fd < 0) {
+		events_add(sb->control->events, "sandbox.state_lost", sb->spec.id, sb->spec.owner, "why", p->state_err.text);
+		log_error("sandbox=%s begins anew: %s", sb->spec.id, p->state_err.text);
+		(void)snprintf(sb->state_from, sizeof sb->state_from, "fresh");
+		durable_state_gone(sb);
+		return;
+	}
+	sb->disk.kept_there = false;
+	fd_close(&sb->state_fd);
+	sb->state_fd = fd_take(&p->state_fd);
+	sb->state_bytes = p->state_bytes;
+	spawner_message_init(&m, SPAWNER_KEEP, sb->spec.id);
+	m.kind = SPAWNER_KEEP_STATE;
+	spawner_send(sb->control->spawner, &m, &sb->state_fd, 1);
+	sandbox_keep_spec(sb);
 }
 
 static void place_done(struct storage_job *job)
@@ -48,12 +84,15 @@ static void place_done(struct storage_job *job)
 	struct sandbox *sb = p->sandbox;
 
 	blob_unref(p->object);
+	if (p->state_sha256[0])
+		state_read(sb, p);
 	p->placed(sb, p->serial, job->status == 0 ? NULL : &job->err);
+	fd_close(&p->state_fd);
 	free(p);
 	sandbox_release(sb);
 }
 
-static void place_submit(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, bool put,
+static void place_submit(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, bool put, bool with_state,
 	void (*placed)(struct sandbox *, uint64_t, const struct err *))
 {
 	struct place *p = calloc(1, sizeof *p);
@@ -72,6 +111,14 @@ static void place_submit(struct sandbox *sb, struct blob *object, const char *sh
 	p->put = put;
 	p->state_dir_fd = storage_dir_fd(sb->control->storage);
 	p->placed = placed;
+	p->state_fd = -1;
+	p->state_err = (struct err)ERR_INIT;
+	if (!sb->spec.persist)
+		sandbox_folder(sb, p->folder);
+	if (with_state && sb->disk.kept_there) {
+		(void)snprintf(p->state_sha256, sizeof p->state_sha256, "%s", sb->disk.state_sha256);
+		p->state_bytes = sb->disk.state_bytes;
+	}
 	if (serial != 0)
 		sandbox_path(sb, serial, p->path);
 	sandbox_hold(sb);
@@ -81,13 +128,12 @@ static void place_submit(struct sandbox *sb, struct blob *object, const char *sh
 void sandbox_place(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, bool put,
 	void (*placed)(struct sandbox *, uint64_t, const struct err *))
 {
-	place_submit(sb, object, sha256, serial, put, placed);
+	place_submit(sb, object, sha256, serial, put, false, placed);
 }
 
-/* The object of a create becomes durable while the process starts; both must be there before it is ready. */
-static void object_put(struct sandbox *sb, uint64_t serial, const struct err *e)
+/* Object and row of a create become durable while the process starts; all must be there before it is ready. */
+static void object_put(struct sandbox *sb, const struct err *e)
 {
-	(void)serial;
 	sb->put_pending = false;
 	sb->create_object = blob_unref(sb->create_object);
 	if (e) {
@@ -101,7 +147,7 @@ static void object_put(struct sandbox *sb, uint64_t serial, const struct err *e)
 void sandbox_put_object(struct sandbox *sb)
 {
 	sb->put_pending = true;
-	place_submit(sb, sb->create_object, "", 0, true, object_put);
+	durable_create(sb, object_put);
 }
 
 /* ---- the process ---- */
@@ -233,8 +279,11 @@ void sandbox_start(struct sandbox *sb, enum life_from from)
 	const struct version *v = sandbox_running_version(sb);
 	static const char *const from_text[] = { [LIFE_FROM_FRESH] = "fresh", [LIFE_FROM_KEPT] = "kept", [LIFE_FROM_SEALED] = "sealed" };
 
+	if (sb->state_fd < 0 && !sb->disk.kept_there)
+		from = LIFE_FROM_FRESH; /* it was there, and could not be read */
 	(void)snprintf(sb->state_from, sizeof sb->state_from, "%s", from_text[from]);
 	sb->put_failed = false;
 	sb->last_serial++;
-	sandbox_place(sb, v ? NULL : sb->create_object, v ? v->sha256 : sb->candidate.sha256, sb->last_serial, false, start_placed);
+	place_submit(sb, v ? NULL : sb->create_object, v ? v->sha256 : sb->candidate.sha256, sb->last_serial, false, from != LIFE_FROM_FRESH,
+		start_placed);
 }

@@ -23,17 +23,25 @@ static struct {
 	struct control *control;
 	void (*ready)(struct control *c);
 	uv_timer_t timer;
-	unsigned waiting;
+	unsigned waiting;        /* hosts that have not said what they are doing */
+	bool late;               /* and were given up */
+	bool restored;           /* the spawner holds what the registry has */
 	bool done;
 } over;
 
-static void over_finish(void)
+static void over_check(void)
 {
-	if (over.done)
+	if (over.done || !over.restored || (over.waiting > 0 && !over.late))
 		return;
 	over.done = true;
 	uv_close((uv_handle_t *)&over.timer, NULL);
 	over.ready(over.control);
+}
+
+static void over_restored(void)
+{
+	over.restored = true;
+	over_check();
 }
 
 /* ---- one entry ---- */
@@ -120,14 +128,14 @@ static struct sandbox *entry_sandbox(struct control *c, struct entry *en, struct
 	if (sb && (spec_load(sb, json, size, e) < 0 || strcmp(sb->spec.id, en->m->sandbox) != 0 || registry_get(c->registry, sb->spec.id))) {
 		if (e->code == ERR_OK)
 			err_set(e, ERR_IO, "its kept spec is of another sandbox");
-		/* Never in the registry, nothing pending: only its timers have to be closed. It is left to the end of the process, a few
-		 * hundred bytes for an entry that only a bug or a damaged memory can make. */
+		sandbox_discard(sb);
 		sb = NULL;
 	}
 	free(json);
 	if (!sb)
 		return NULL;
 	registry_add(c->registry, sb);
+	durable_taken_over(sb);
 	sandbox_log_free(sb->log);
 	sb->log = sandbox_log_new(fd_take(&en->ring));
 	sb->ring_kept = sandbox_log_ring_fd(sb->log);
@@ -142,7 +150,8 @@ static struct sandbox *entry_sandbox(struct control *c, struct entry *en, struct
 
 static void adopt(struct sandbox *sb, enum life_found found, enum life_exit exit, int64_t started_ms)
 {
-	struct life_finding f = { .found = found, .exit = exit, .has_state = sb->state_fd >= 0, .started_ms = started_ms };
+	struct life_finding f = { .found = found, .exit = exit, .has_state = sb->state_fd >= 0 || sb->disk.kept_there,
+		.started_ms = started_ms };
 
 	sandbox_adopt(sb, &f);
 }
@@ -192,6 +201,8 @@ static void entry_adopt(struct control *c, struct entry *en)
 		entry_refuse(c, m, e.text);
 		return;
 	}
+	if (sb->was_gone) /* it has no process any more; take_over goes on with its end */
+		return;
 	if (en->channel >= 0 && en->out >= 0 && en->error >= 0) {
 		sb->host = host_new(sb, m->generation, fd_take(&en->channel), fd_take(&en->out), fd_take(&en->error), &e);
 		if (sb->host) {
@@ -232,6 +243,7 @@ static void undo(struct sandbox *sb, enum host_phase phase)
 	sb->host->undoing = phase == HOST_PHASE_LOADED;
 	sandbox_drop_state(sb);
 	sandbox_keep_spec(sb);
+	durable_versions(sb);
 	if (!sb->host->undoing)
 		sandbox_fact(sb, LIFE_RELOAD_END, LIFE_EXIT_NORMAL);
 }
@@ -245,6 +257,7 @@ static void complete(struct sandbox *sb)
 	sb->has_candidate = false;
 	free(sb->module);
 	sb->module = NULL; /* the earlier version's; `info` knows it again after the next start or reload */
+	durable_write(sb);
 	o = events_begin(sb->control->events, "reload.completed", sb->spec.id, sb->spec.owner);
 	json_out_u64(o, "version", sb->versions.current);
 	events_end(sb->control->events);
@@ -266,6 +279,12 @@ static void resolve(struct sandbox *sb, const struct host_message *status, bool 
 	/* A start that control had begun: the serial that it loads became known with READY, which nobody read. */
 	if (sb->life.state == LIFE_STARTING && phase == HOST_PHASE_SERVING && f.host_serial == sb->last_serial)
 		f.current_serial = sb->serial = sb->host->serial = f.host_serial;
+	if (phase != HOST_PHASE_EMPTY) {
+		char path[LIMIT_PATH_BYTES + 1];
+
+		sandbox_path(sb, sb->serial, path); /* its READY may never have been read */
+		(void)unlink(path);
+	}
 	what = phase == HOST_PHASE_EMPTY ? TXN_TAKE_NOTHING : txn_take_over(&f);
 	sb->host->ready = phase != HOST_PHASE_EMPTY;
 	if (what == TXN_TAKE_COMPLETE)
@@ -294,24 +313,26 @@ static void resolve(struct sandbox *sb, const struct host_message *status, bool 
 
 void sandbox_found(struct sandbox *sb, const struct host_message *status)
 {
-	bool adopted = over.done;
+	bool adopted = over.late;
 
 	if (!sb->host || !sb->host->found)
 		return;
 	sb->host->found = false;
 	calls_received(&sb->calls, status->sequence);
 	resolve(sb, status, adopted);
-	if (!adopted && --over.waiting == 0)
-		over_finish();
+	if (adopted)
+		return;
+	over.waiting--;
+	over_check();
 }
 
 bool sandbox_found_exited(struct sandbox *sb, bool found, int64_t started_ms)
 {
-	if (!found || over.done)
+	if (!found || over.late)
 		return false;
 	adopt(sb, LIFE_FOUND_EXITED, sb->last_exit.exit, started_ms);
-	if (--over.waiting == 0)
-		over_finish();
+	over.waiting--;
+	over_check();
 	return true;
 }
 
@@ -335,10 +356,21 @@ static void over_timer_cb(uv_timer_t *timer)
 			adopt(sb, LIFE_FOUND_SILENT, LIFE_EXIT_ERROR, sb->host->started_ms);
 		}
 	}
-	over_finish();
+	over.late = true;
+	over_check();
 }
 
-int take_over(struct control *c, void (*ready)(struct control *c), struct err *e)
+/* What an earlier control had begun to remove. */
+static void finish_removals(struct control *c)
+{
+	for (struct sandbox *sb = registry_first(c->registry), *next; sb; sb = next) {
+		next = registry_next(sb);
+		if (sb->was_gone)
+			sandbox_gone(sb);
+	}
+}
+
+int take_over(struct control *c, struct database_found *found, void (*ready)(struct control *c), struct err *e)
 {
 	struct spawner_message ask, m;
 	uint64_t cursor = 0;
@@ -378,5 +410,8 @@ int take_over(struct control *c, void (*ready)(struct control *c), struct err *e
 		log_info("took over %u sandboxes", n);
 	}
 	uv_timer_start(&over.timer, over_timer_cb, over.waiting > 0 ? WAIT_FOR_HOSTS_MS : 0, 0);
+	durable_writing(c, true);
+	restore_rows(c, found, over_restored);
+	finish_removals(c);
 	return 0;
 }

@@ -196,6 +196,7 @@ static void on_ready(struct sandbox *sb, const struct host_message *head, const 
 	sandbox_path(sb, sb->serial, path);
 	(void)unlink(path);
 	module_keep(&sb->module, top);
+	versions_note_state_version(&sb->versions, module_state_version(sb->module));
 	sandbox_ready(sb);
 }
 
@@ -431,6 +432,18 @@ static on_message *const on_messages[HOST_TO_CONTROL__N] = {
 	[HOST_CAST_ENDED] = on_cast_ended,
 };
 
+/* Replies to an earlier control's calls come once, after a take-over, and no more than a host keeps. */
+static bool link_awaits(struct host_link *l, uint64_t number)
+{
+	struct host *h = l->ctx;
+
+	if (!h->sandbox)
+		return true; /* abandoned: nothing is looked at any more */
+	if (calls_awaits(&h->sandbox->calls, number))
+		return true;
+	return number >> 32 < h->sandbox->control->begin.epoch && h->old_replies++ < LIMIT_REPLIES_UNACKED + 2 * LIMIT_CALLS_IN_HOST;
+}
+
 static void link_message(struct host_link *l, const struct host_message *head, const char *body)
 {
 	struct host *h = l->ctx;
@@ -494,7 +507,7 @@ static void link_broken(struct host_link *l, const char *why)
 	}
 }
 
-const struct host_link_owner sandbox_host_owner = { link_message, link_output, link_writable, link_broken };
+const struct host_link_owner sandbox_host_owner = { link_awaits, link_message, link_output, link_writable, link_broken };
 
 /* ---- calls ---- */
 

@@ -365,7 +365,10 @@ void control_reaped(struct spawner *sp, int status, int64_t now_ms)
 	sp->drain_at_ms = now_ms;
 	if (sp->ending)
 		return;
-	if (!c->ready && !c->ever_ready && ++c->failed_starts >= FAILED_STARTS_MAX) {
+	if (!c->ever_ready && WIFEXITED(status) && WEXITSTATUS(status) == CONTROL_EXIT_REFUSED) {
+		log_error("control refuses to start, and its own line above says why: sandboxd gives up");
+		spawner_end(sp, EXIT_FAILED);
+	} else if (!c->ready && !c->ever_ready && ++c->failed_starts >= FAILED_STARTS_MAX) {
 		log_error("control died %d times before it was ready: sandboxd gives up%s%s", FAILED_STARTS_MAX,
 			c->failure[0] ? "; " : "; its own lines above say why", c->failure);
 		spawner_end(sp, EXIT_FAILED);

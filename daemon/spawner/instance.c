@@ -107,12 +107,32 @@ static int uids_open(struct spawner *sp, struct err *e)
 	return uids_add(&sp->uids, first + FIRST_HOST_UID, LIMIT_UIDS_PER_SLICE - FIRST_HOST_UID, e);
 }
 
+/* Another daemon's registry must not be handed over under it: the runtime folder's lock says nothing about this one. */
+static int state_lock(struct spawner *sp, struct err *e)
+{
+	const char *path = sp->config.state_dir;
+
+	sp->state_fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (sp->state_fd == -1)
+		return err_sys(e, ERR_IO, "cannot open the state folder %s", path);
+	for (int tries = 1; flock(sp->state_fd, LOCK_EX | LOCK_NB) == -1; tries++) {
+		if (errno != EWOULDBLOCK)
+			return err_sys(e, ERR_IO, "cannot lock the state folder %s", path);
+		if (tries == LOCK_TRIES)
+			return err_set(e, ERR_ALREADY_EXISTS, "the state folder %s is in use by another sandboxd: stop it, or name another", path);
+		(void)poll(NULL, 0, LOCK_TRY_MS); /* what a killed daemon had just forked holds it for a moment */
+	}
+	return 0;
+}
+
 static int state_open(struct spawner *sp, struct err *e)
 {
 	const char *path = sp->config.state_dir;
 
 	if (folder_make(path, 0700, e) == -1)
 		return err_prefix(e, "state folder");
+	if (state_lock(sp, e) == -1)
+		return -1;
 	if (sp->is_root)
 		return folder_hand_over(path, sp->control_uid, sp->config.uid_first, sp->config.uid_count, e);
 	{
@@ -156,7 +176,7 @@ static int limits_raise(const struct spawner *sp, struct err *e)
 			(unsigned long long)files.rlim_max);
 	fit = (files.rlim_max - FDS_HEADROOM) / FDS_PER_SANDBOX;
 	if (fit < sp->config.max_sandboxes)
-		log_info("descriptors suffice for %llu sandboxes, max_sandboxes is %u: raise the hard limit for more",
+		log_debug("descriptors suffice for %llu sandboxes, max_sandboxes is %u: raise the hard limit for more",
 			(unsigned long long)fit, sp->config.max_sandboxes);
 	return 0;
 }
@@ -196,6 +216,7 @@ void instance_close(struct spawner *sp)
 		(void)unlinkat(sp->runtime_fd, "jobs", AT_REMOVEDIR);
 		(void)unlinkat(sp->runtime_fd, LOCK_NAME, 0);
 	}
+	fd_close(&sp->state_fd);
 	fd_close(&sp->lock_fd);
 	fd_close(&sp->runtime_fd);
 	fd_close(&sp->null_fd);

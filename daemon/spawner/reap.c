@@ -112,6 +112,17 @@ static bool is_leader(struct spawner *sp, pid_t pid)
 	return table_find_pid(&sp->table, pid) || job_find_pid(sp, pid) || pid == sp->control.pid;
 }
 
+/* A child that was stopped answers nobody and ends at no deadline but ours; nothing here stops one, so its module has (or somebody who
+ * may). A host is killed and followed by its policy, a job too; control is let go on. */
+static void stopped(struct spawner *sp, pid_t pid)
+{
+	siginfo_t info;
+
+	(void)waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG);
+	log_warning("process %d was stopped by a signal: it is %s", (int)pid, pid == sp->control.pid ? "let go on" : "killed");
+	(void)kill(pid, pid == sp->control.pid ? SIGCONT : SIGKILL);
+}
+
 /* How many are left for the next turn is seen by the caller's poll: SIGCHLD is raised again by hand. */
 void reap_children(struct spawner *sp, int64_t now_ms)
 {
@@ -119,8 +130,12 @@ void reap_children(struct spawner *sp, int64_t now_ms)
 		siginfo_t info = { .si_pid = 0 };
 		int status;
 
-		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == -1 || info.si_pid == 0)
+		if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) == -1 || info.si_pid == 0)
 			return;
+		if (info.si_code == CLD_STOPPED || info.si_code == CLD_TRAPPED) {
+			stopped(sp, info.si_pid);
+			continue;
+		}
 		reap_reports(sp);
 		if (is_leader(sp, info.si_pid))
 			(void)kill(-info.si_pid, SIGKILL);

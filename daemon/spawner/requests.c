@@ -248,6 +248,15 @@ static int on_finished(struct spawner *sp, struct request *r, struct err *e)
 	return 0;
 }
 
+/* The spawner must know: else a control that dies now would be followed by one that knows nothing of it. */
+static int on_stop(struct spawner *sp, struct request *r, struct err *e)
+{
+	(void)r;
+	(void)e;
+	spawner_stop_asked(sp, "a client's request", clock_monotonic_ms());
+	return 0;
+}
+
 static int (*const handlers[SPAWNER_REQUEST__N])(struct spawner *, struct request *, struct err *) = {
 	[SPAWNER_READY] = on_ready,
 	[SPAWNER_TABLE] = on_table,
@@ -260,6 +269,7 @@ static int (*const handlers[SPAWNER_REQUEST__N])(struct spawner *, struct reques
 	[SPAWNER_JOB] = on_job,
 	[SPAWNER_JOB_KILL] = on_job_kill,
 	[SPAWNER_FINISHED] = on_finished,
+	[SPAWNER_STOP] = on_stop,
 };
 
 static void refuse(struct request *r, const struct err *e)

@@ -47,7 +47,7 @@ void spawner_end(struct spawner *sp, int exit_status)
 	reap_kill_all(sp);
 }
 
-static void stop_asked(struct spawner *sp, int signal_number, int64_t now_ms)
+void spawner_stop_asked(struct spawner *sp, const char *by, int64_t now_ms)
 {
 	int64_t by_ms = now_ms + (sp->stop_asked == 0 ? STOP_MS : HURRY_MS);
 
@@ -55,7 +55,7 @@ static void stop_asked(struct spawner *sp, int signal_number, int64_t now_ms)
 		sp->stop_by_ms = by_ms;
 	sp->stop_asked++;
 	sp->stop_unsent = true;
-	log_info("stopping on SIG%s", signal_number == SIGINT ? "INT" : "TERM");
+	log_info("stopping on %s", by);
 	if (sp->control.pid == 0)
 		spawner_end(sp, EXIT_DONE);
 }
@@ -68,7 +68,7 @@ static void signals_read(struct spawner *sp, int64_t now_ms)
 		switch (info.ssi_signo) {
 		case SIGTERM:
 		case SIGINT:
-			stop_asked(sp, (int)info.ssi_signo, now_ms);
+			spawner_stop_asked(sp, info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM", now_ms);
 			break;
 		case SIGHUP:
 			log_info("SIGHUP is ignored: the configuration is read at start only");
@@ -258,7 +258,7 @@ static void spawner_init(struct spawner *sp, const struct config *c)
 	sp->config = *c;
 	sp->is_root = geteuid() == 0;
 	sp->control_uid = geteuid();
-	sp->runtime_fd = sp->lock_fd = sp->objects_fd = sp->jobs_fd = sp->null_fd = sp->outcomes_fd = -1;
+	sp->runtime_fd = sp->lock_fd = sp->state_fd = sp->objects_fd = sp->jobs_fd = sp->null_fd = sp->outcomes_fd = -1;
 	sp->signal_fd = sp->report_read_fd = sp->report_write_fd = -1;
 	sp->listener = (struct listener)LISTENER_INIT;
 	sp->programs = (struct programs)PROGRAMS_INIT;

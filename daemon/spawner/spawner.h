@@ -66,7 +66,7 @@ struct spawner {
 	struct config config;
 	bool is_root;
 	uid_t control_uid; /* = gid */
-	int runtime_fd, lock_fd, objects_fd, jobs_fd, null_fd;
+	int runtime_fd, lock_fd, state_fd, objects_fd, jobs_fd, null_fd;
 	int outcomes_fd;             /* of all controls (CONTROL_FD_OUTCOMES) */
 	bool objects_mounted;
 	char objects_dir[LIMIT_PATH_BYTES + 1], jobs_dir[LIMIT_PATH_BYTES + 1];
@@ -94,6 +94,8 @@ int spawner_open(struct spawner *sp, const struct config *c, struct err *e); /* 
 int spawner_run(struct spawner *sp);                                         /* returns the exit status */
 void spawner_close(struct spawner *sp);                                      /* also what is half open */
 void spawner_end(struct spawner *sp, int exit_status);                       /* kill everything, then leave the loop */
+/* The daemon is to end, in order: control is told, and killed with all the rest when it takes too long. Asked again: sooner. */
+void spawner_stop_asked(struct spawner *sp, const char *by, int64_t now_ms);
 int spawner_take_uid(struct spawner *sp, uid_t *ret_uid, struct err *e);     /* rootless: (uid_t)-1 */
 
 /* ---- spawn.c: the parent's half of a birth ---- */

@@ -6,7 +6,6 @@
  * nothing that could disagree with it. */
 #include "daemon/store/database.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -18,15 +17,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/store/aside.h"
 #include "daemon/store/blob.h"
 #include "daemon/store/folder.h"
 #include "proto/buf.h"
-#include "proto/clock.h"
 #include "proto/fd.h"
 
 #define NAME           "registry.sqlite"
-#define ASIDE          "registry.damaged-"
 #define BUSY_MS        5000       /* a daemon that was killed just now is let go first */
+#define URI_BYTES      (3 * PATH_MAX + 64)
 #define TEXT(x)        TEXT_(x)
 #define TEXT_(x)       #x
 
@@ -104,71 +103,6 @@ static int one_integer(sqlite3 *db, const char *sql, int64_t *ret)
 	}
 	(void)sqlite3_finalize(s);
 	return rc;
-}
-
-/* ---- putting aside ---- */
-
-static int rename_part(int dir_fd, const char *suffix, const char *aside)
-{
-	char from[64], to[160];
-
-	(void)snprintf(from, sizeof from, NAME "%s", suffix);
-	(void)snprintf(to, sizeof to, "%s%s", aside, suffix);
-	return renameat(dir_fd, from, dir_fd, to) == -1 && errno != ENOENT ? -1 : 0;
-}
-
-/* A name that isn't taken. */
-static void aside_name(int dir_fd, char ret[128], const char *suffix)
-{
-	int64_t ms = clock_wall_ms();
-	struct stat st;
-
-	do
-		(void)snprintf(ret, 128, ASIDE "%lld%s", (long long)ms++, suffix);
-	while (fstatat(dir_fd, ret, &st, AT_SYMLINK_NOFOLLOW) == 0);
-}
-
-static int put_file_aside(int dir_fd, char ret_name[128], struct err *e)
-{
-	aside_name(dir_fd, ret_name, "");
-	if (rename_part(dir_fd, "", ret_name) == -1 || rename_part(dir_fd, "-wal", ret_name) == -1 ||
-		rename_part(dir_fd, "-shm", ret_name) == -1 || rename_part(dir_fd, "-journal", ret_name) == -1 || fsync(dir_fd) == -1)
-		return err_sys(e, ERR_IO, "cannot put the damaged registry " NAME " aside");
-	return 0;
-}
-
-/* One row as a text file: what could be read of it. */
-static int row_to_file(int dir_fd, const char *id, const char *why, const void *spec, size_t size, char ret_name[128], struct err *e)
-{
-	autoclose int fd = -1;
-	struct buf b = BUF_INIT;
-	int result = 0;
-
-	aside_name(dir_fd, ret_name, "-row");
-	buf_printf(&b, "%s\n%s\n", id, why);
-	buf_add(&b, spec, size);
-	buf_add(&b, "\n", 1);
-	fd = openat(dir_fd, ret_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (b.failed || fd == -1 || folder_write_all(fd, b.data, b.size) == -1 || fsync(fd) == -1 || fsync(dir_fd) == -1)
-		result = err_sys(e, ERR_IO, "cannot put a damaged row of the registry aside");
-	buf_fini(&b);
-	return result;
-}
-
-static bool something_is_aside(int dir_fd)
-{
-	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd == -1 ? NULL : fdopendir(fd);
-	struct dirent *entry;
-	bool found = !dir;
-
-	if (!dir)
-		fd_close(&fd);
-	while (dir && !found && (entry = readdir(dir)))
-		found = strncmp(entry->d_name, ASIDE, sizeof ASIDE - 1) == 0;
-	if (dir)
-		(void)closedir(dir);
-	return found;
 }
 
 /* ---- reading rows ---- */
@@ -257,7 +191,7 @@ static int rows_read(struct database *d, const char *sql, bool salvage, struct d
 			continue; /* the whole file goes aside */
 		text = sqlite3_column_text(s, 0);
 		text_clean(id, sizeof id, text ? (const char *)text : "?", text ? strlen((const char *)text) : 1);
-		if (row_to_file(d->dir_fd, id, "it doesn't match its check sum", sqlite3_column_text(s, 6),
+		if (aside_row(d->dir_fd, id, "it doesn't match its check sum", sqlite3_column_text(s, 6),
 			    sqlite3_column_text(s, 6) ? (size_t)sqlite3_column_bytes(s, 6) : 0, name, &e) == -1)
 			problem(found, "registry: the row of '%s' is damaged: %s", id, e.text);
 		else
@@ -336,18 +270,25 @@ static int formats(sqlite3 *db, int64_t *ret_meta, int64_t *ret_header)
 	return rc == SQLITE_OK ? one_integer(db, "SELECT value FROM meta WHERE key = 'format'", ret_meta) : rc;
 }
 
+/* A URI that reads the file as it is: no lock, no WAL, nothing is written. */
+static void uri_of(const char *path, char uri[URI_BYTES])
+{
+	char *to = uri + snprintf(uri, URI_BYTES, "file:");
+
+	for (const char *p = path; *p && to < uri + URI_BYTES - 32; p++)
+		to += snprintf(to, 4, strchr("%?#", *p) ? "%%%02x" : "%c", (unsigned char)*p);
+	(void)snprintf(to, 32, "?immutable=1");
+}
+
 /* A newer format that stands in the file itself is seen without a single byte or file being written. */
 static bool is_newer_untouched(const char *path)
 {
-	char uri[3 * PATH_MAX + 64] = "file:";
-	char *to = uri + 5;
+	char uri[URI_BYTES];
 	int64_t meta = 0, header = 0;
 	sqlite3 *db = NULL;
 	bool newer;
 
-	for (const char *p = path; *p && to < uri + sizeof uri - 32; p++)
-		to += snprintf(to, 4, strchr("%?#", *p) ? "%%%02x" : "%c", (unsigned char)*p);
-	(void)snprintf(to, 32, "?immutable=1");
+	uri_of(path, uri);
 	newer = sqlite3_open_v2(uri, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) == SQLITE_OK && formats(db, &meta, &header) == SQLITE_OK &&
 		meta > DATABASE_FORMAT && header > DATABASE_FORMAT;
 	(void)sqlite3_close(db);
@@ -382,6 +323,7 @@ static enum opened try_open(struct database *d, const char *path, bool existed, 
 {
 	int64_t tables = 0, meta = 0, header = 0;
 	enum opened as;
+	struct stat st;
 	int rc = sqlite3_open_v2(path, &d->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
 
 	if (rc == SQLITE_OK) {
@@ -401,7 +343,12 @@ static enum opened try_open(struct database *d, const char *path, bool existed, 
 		if (meta != DATABASE_FORMAT || header != DATABASE_FORMAT)
 			rc = SQLITE_CORRUPT;
 	}
-	if (rc == SQLITE_OK && existed && (check || tables == 0)) {
+	/* A creation that was cut off has been rolled back by now, to no bytes at all. */
+	if (rc == SQLITE_OK && existed && tables == 0 && fstatat(d->dir_fd, NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0)
+		rc = SQLITE_CORRUPT;
+	if (rc == SQLITE_OK && sqlite3_db_readonly(d->db, "main") == 1)
+		rc = SQLITE_READONLY; /* BEGIN IMMEDIATE doesn't tell */
+	if (rc == SQLITE_OK && existed && check) {
 		rc = quick_check(d->db, why, 200);
 		if (rc != SQLITE_OK && why[0])
 			return opened_as(rc);
@@ -477,11 +424,31 @@ static void rows_write(struct database *d, struct database_found *found)
 	problem(found, "registry: the rows that could be read are not written again yet: %s", e.text);
 }
 
+/* Its rows are worth having all the same, where they can be read without a WAL that would have to be replayed first. */
+static void read_only(struct database *d, const char *path, struct database_found *found)
+{
+	struct buf none = BUF_INIT;
+	char uri[URI_BYTES];
+	struct stat st;
+
+	shut(d);
+	if (found->n > 0 || (fstatat(d->dir_fd, NAME "-wal", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0))
+		return;
+	uri_of(path, uri);
+	if (sqlite3_open_v2(uri, &d->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) == SQLITE_OK)
+		(void)rows_read(d, SELECT, true, found, &none);
+	shut(d);
+	buf_fini(&none);
+	if (found->n > 0)
+		qsort(found->rows, found->n, sizeof found->rows[0], by_creation);
+}
+
 static int unavailable(struct database *d, struct database_found *found, const char *why)
 {
 	shut(d);
-	(void)snprintf(d->why, sizeof d->why, "the registry " NAME " could not be opened when sandboxd started (%.180s): restart it when that is repaired", why);
-	problem(found, "the registry " NAME " can't be opened: %.180s. Nothing is kept over a restart of the machine", why);
+	(void)snprintf(d->why, sizeof d->why, "the registry " NAME " could not be opened for writing when sandboxd started (%.180s): restart it when that is repaired", why);
+	problem(found, "the registry " NAME " can't be written: %.180s. No change is kept over a restart of the machine; %zu sandboxes could be read",
+		why, found->n);
 	return 0;
 }
 
@@ -501,7 +468,7 @@ static int open_again(struct database *d, const char *path, struct database_foun
 
 	salvage(d, found);
 	shut(d);
-	if (put_file_aside(d->dir_fd, name, &e) == -1)
+	if (aside_file(d->dir_fd, NAME, name, &e) == -1)
 		return unavailable(d, found, e.text);
 	problem(found, "registry: it was damaged (%s) and has been put aside as %s; %zu rows could be read", why, name, found->n);
 	if (try_open(d, path, false, false, why_not) != OPENED)
@@ -537,8 +504,10 @@ int database_open(int state_dir_fd, bool check, struct database **ret, struct da
 		*ret = NULL;
 		return refused(d, as, e);
 	}
-	if (as == UNAVAILABLE)
+	if (as == UNAVAILABLE) {
+		read_only(d, path, found);
 		return unavailable(d, found, why);
+	}
 	if (as == DAMAGED && (open_again(d, path, found, why) == -1 || !d->db))
 		return 0;
 	(void)sqlite3_db_config(d->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
@@ -549,7 +518,7 @@ int database_open(int state_dir_fd, bool check, struct database **ret, struct da
 	if (as == DAMAGED)
 		rows_write(d, found);
 	qsort(found->rows, found->n, sizeof found->rows[0], by_creation);
-	found->may_collect = !something_is_aside(state_dir_fd);
+	found->may_collect = !aside_any(state_dir_fd);
 	return 0;
 }
 
@@ -639,7 +608,7 @@ int database_put_aside(struct database *d, const char *id, const char *why, char
 		return write_error(d, "read", e);
 	if (sqlite3_prepare_v2(d->db, "SELECT spec FROM sandboxes WHERE id = ?", -1, &s, NULL) == SQLITE_OK &&
 		sqlite3_bind_text(s, 1, id, -1, SQLITE_STATIC) == SQLITE_OK && sqlite3_step(s) == SQLITE_ROW)
-		result = row_to_file(d->dir_fd, id, why, sqlite3_column_text(s, 0), (size_t)sqlite3_column_bytes(s, 0), ret_name, e);
+		result = aside_row(d->dir_fd, id, why, sqlite3_column_text(s, 0), (size_t)sqlite3_column_bytes(s, 0), ret_name, e);
 	else
 		(void)write_error(d, "read", e);
 	(void)sqlite3_finalize(s);

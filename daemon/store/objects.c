@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/store/objects.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -198,4 +199,24 @@ int objects_get_volatile(const char *folder, const char *sha256, struct blob **r
 void objects_remove_volatile(const char *folder, const char *sha256)
 {
 	(void)unlink(volatile_path(folder, sha256, ".object").text);
+}
+
+void objects_collect_volatile(const char *folder, bool (*keep)(void *ctx, const char *sha256), void *ctx)
+{
+	DIR *dir = opendir(folder);
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir))) {
+		char sha256[SHA256_HEX_BYTES + 1];
+		const char *suffix;
+
+		if (!name_is_sha256(entry->d_name, strnlen(entry->d_name, SHA256_HEX_BYTES)))
+			continue;
+		suffix = entry->d_name + SHA256_HEX_BYTES;
+		(void)snprintf(sha256, sizeof(sha256), "%.*s", SHA256_HEX_BYTES, entry->d_name);
+		if (strcmp(suffix, ".object.tmp") == 0 || (strcmp(suffix, ".object") == 0 && !keep(ctx, sha256)))
+			(void)unlinkat(dirfd(dir), entry->d_name, 0);
+	}
+	if (dir)
+		(void)closedir(dir);
 }

@@ -232,6 +232,11 @@ enum life_result life_step(
 void life_adopt(struct life *l, const struct life_policy *p, const struct life_finding *found, int64_t now_ms,
 	struct life_actions *out);
 
+/* After a restart of the machine: *l is what the registry's spec says (any bytes). wanted: it is to be up again, from the saved state if
+ * there is one; after delay_ms, so that many don't start at once. Not counted. Else it is down as it was. */
+void life_boot(struct life *l, const struct life_policy *p, bool wanted, bool has_state, uint32_t delay_ms, int64_t now_ms,
+	struct life_actions *out);
+
 /* The one table of OTP.md section 12: asked: STOP was sent to it; killed: KILL was carried out. */
 enum life_exit life_exit_class(int wait_status, bool asked, bool killed);
 bool life_exit_is_clean(enum life_exit e);

@@ -200,3 +200,34 @@ void life_adopt(struct life *l, const struct life_policy *p, const struct life_f
 	}
 	l->state = alive ? adopt_alive(&s, found) : adopt_ended(&s, found, timer_at_ms);
 }
+
+void life_boot(struct life *l, const struct life_policy *p, bool wanted, bool has_state, uint32_t delay_ms, int64_t now_ms,
+	struct life_actions *out)
+{
+	const struct life_event ev = { .type = LIFE_TIMER, .now_ms = now_ms };
+	struct step s = { .l = l, .p = p, .ev = &ev, .out = out };
+	bool was_failed, knows_kept;
+
+	memset(out, 0, sizeof *out);
+	adopt_sanitise(l, now_ms);
+	was_failed = l->state == LIFE_FAILED;
+	knows_kept = l->state == LIFE_STOPPED || was_failed; /* else these bytes weren't read, or it was up */
+	budget_clear(&l->budget); /* its times are of another boot */
+	l->timer_at_ms = l->ready_ms = 0;
+	l->creating = l->keep_wanted = l->after_start = l->after_gone = false;
+	l->process = LIFE_PROCESS_NONE;
+	l->kept = has_state && (wanted || !knows_kept || l->kept);
+	l->kept_sealed = false;
+	if (!wanted) {
+		l->state = was_failed ? LIFE_FAILED : LIFE_STOPPED;
+		l->reason = was_failed ? l->reason : LIFE_REASON_NONE;
+		return;
+	}
+	l->reason = LIFE_REASON_NONE;
+	if (delay_ms == 0) {
+		l->state = move_start_begin(&s);
+		return;
+	}
+	move_timer_set(&s, delay_ms);
+	l->state = LIFE_BACKOFF;
+}

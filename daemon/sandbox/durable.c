@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One write is one storage job with two parts: files first (the object of a create, a saved state), then the row, in a transaction that
+ * it shares with all other writes that wait just then. Each job carries a copy of everything, so the sandbox may change meanwhile: the
+ * next write follows in order. Answers are held until no write of their sandbox is under way. */
+#include "daemon/sandbox/durable.h"
+
+#include <cjson/cJSON.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/control/shutdown.h"
+#include "daemon/observe/events.h"
+#include "daemon/sandbox/durable_files.h"
+#include "daemon/sandbox/sandbox.h"
+#include "daemon/store/objects.h"
+#include "daemon/store/states.h"
+#include "daemon/store/storage.h"
+#include "proto/clock.h"
+#include "proto/fd.h"
+#include "proto/log.h"
+
+/* ---- answers ---- */
+
+struct held_answer {
+	struct held_answer *next;
+	struct rpc_request *request;
+	cJSON *tree;      /* result, or an error's extra members */
+	char *json;       /* a result as text */
+	size_t size;
+	struct err error; /* ERR_OK: a result */
+};
+
+static void answer_give(struct sandbox *sb, struct held_answer *a)
+{
+	struct err e = ERR_INIT;
+
+	if (a->error.code != ERR_OK) {
+		(void)rpc_error(a->request, &a->error, a->tree);
+	} else if (sb->disk.failed) {
+		cJSON *extra = cJSON_CreateObject();
+
+		cJSON_Delete(a->tree);
+		err_set(&e, ERR_IO, "the change of sandbox %s is in force, but not durable: %s", sb->spec.id, sb->disk.error.text);
+		cJSON_AddBoolToObject(extra, "in_force", true);
+		cJSON_AddBoolToObject(extra, "durable", false);
+		cJSON_AddStringToObject(extra, "status", life_state_text(sb->life.state));
+		(void)rpc_error(a->request, &e, extra);
+	} else if (a->json) {
+		(void)rpc_result_raw(a->request, a->json, a->size);
+	} else {
+		(void)rpc_result(a->request, a->tree);
+	}
+	free(a->json);
+	free(a);
+}
+
+static void answers_give(struct sandbox *sb)
+{
+	while (sb->disk.pending == 0 && sb->disk.answers) {
+		struct held_answer *a = sb->disk.answers;
+
+		sb->disk.answers = a->next;
+		if (!sb->disk.answers)
+			sb->disk.answers_end = &sb->disk.answers;
+		answer_give(sb, a);
+	}
+}
+
+static void answer_hold(struct sandbox *sb, struct held_answer what)
+{
+	struct held_answer *a;
+
+	if (sb->spec.persist && sb->disk.failed && sb->disk.pending == 0 && !sb->forgetting)
+		durable_write(sb); /* whoever asks is told how it is now */
+	a = malloc(sizeof *a);
+	if (!a) {
+		struct err e = ERR_INIT;
+
+		err_set(&e, ERR_INTERNAL, "no memory to hold the answer back until it is durable");
+		free(what.json);
+		cJSON_Delete(what.tree);
+		(void)rpc_error(what.request, &e, NULL);
+		return;
+	}
+	*a = what;
+	a->next = NULL;
+	*sb->disk.answers_end = a;
+	sb->disk.answers_end = &a->next;
+	answers_give(sb);
+}
+
+void durable_answer(struct sandbox *sb, struct rpc_request *r, cJSON *result_take)
+{
+	answer_hold(sb, (struct held_answer){ .request = r, .tree = result_take, .error = ERR_INIT });
+}
+
+void durable_answer_raw(struct sandbox *sb, struct rpc_request *r, const char *json, size_t size)
+{
+	char *copy = malloc(size + 1);
+	struct err e = ERR_INIT;
+
+	if (!copy) {
+		err_set(&e, ERR_INTERNAL, "no memory for the answer");
+		durable_answer_error(sb, r, &e, NULL);
+		return;
+	}
+	memcpy(copy, json, size);
+	answer_hold(sb, (struct held_answer){ .request = r, .json = copy, .size = size, .error = ERR_INIT });
+}
+
+void durable_answer_error(struct sandbox *sb, struct rpc_request *r, const struct err *e, cJSON *extra_take)
+{
+	answer_hold(sb, (struct held_answer){ .request = r, .tree = extra_take, .error = *e });
+}
+
+/* ---- one write ---- */
+
+struct write {
+	struct storage_job job;
+	struct sandbox *sandbox;
+	struct control *control;
+	uint64_t number;
+	unsigned state_number;
+	bool delete_row, is_volatile;
+	struct database_row row;         /* owns its spec */
+	struct blob *object;             /* a reference, or NULL */
+	int state_fd;                    /* a duplicate, or -1 */
+	char folder[LIMIT_PATH_BYTES + 1]; /* of a volatile object */
+	struct tombstones *tombstones;   /* rows that an earlier write could not delete; owned */
+	void (*done)(struct sandbox *sb, const struct err *e);
+};
+
+static void write_work(struct storage_job *job)
+{
+	struct write *w = (struct write *)job;
+	int dir = storage_dir_fd(w->control->storage);
+
+	if (w->is_volatile)
+		job->status = objects_put_volatile(w->folder, w->object, &job->err);
+	else if (w->object)
+		job->status = objects_put(dir, w->object, &job->err);
+	if (job->status == 0 && w->state_fd >= 0)
+		job->status = states_put(dir, w->state_fd, w->row.state_bytes, w->row.state_sha256, &job->err);
+}
+
+static int write_row(struct storage_job *job, struct database *d)
+{
+	struct write *w = (struct write *)job;
+
+	for (size_t i = 0; i < tombstones_count(w->tombstones); i++)
+		if (database_delete(d, tombstones_id(w->tombstones, i), &job->err) == -1)
+			return -1;
+	return w->delete_row ? database_delete(d, w->row.id, &job->err) : database_put(d, &w->row, &job->err);
+}
+
+static void write_free(struct write *w)
+{
+	blob_unref(w->object);
+	fd_close(&w->state_fd);
+	free(w->row.spec);
+	tombstones_free(w->tombstones);
+	free(w);
+}
+
+static void write_failed(struct sandbox *sb, const struct err *e)
+{
+	bool before = sb->disk.failed;
+
+	sb->disk.failed = true;
+	sb->disk.error = *e;
+	if (before)
+		return;
+	events_add(sb->control->events, "sandbox.not_durable", sb->spec.id, sb->spec.owner, "why", e->text);
+	log_error("sandbox=%s what is in force is not durable: %s", sb->spec.id, e->text);
+}
+
+static void write_went_well(struct sandbox *sb, const struct write *w)
+{
+	struct on_disk *k = &sb->disk;
+
+	if (w->state_number == k->state_number) {
+		fd_close(&k->state_fd);
+		k->state_drop = false;
+	}
+	if (strcmp(k->state_sha256, w->row.state_sha256) != 0)
+		files_state_dropped(sb->control, k->state_sha256);
+	k->has_row = !w->delete_row;
+	(void)snprintf(k->state_sha256, sizeof k->state_sha256, "%s", w->row.state_sha256);
+	k->state_bytes = w->row.state_bytes;
+	if (k->failed) {
+		events_add(sb->control->events, "sandbox.durable", sb->spec.id, sb->spec.owner, NULL, NULL);
+		log_info("sandbox=%s what is in force is durable again", sb->spec.id);
+	}
+	k->failed = false;
+}
+
+static void write_done(struct storage_job *job)
+{
+	struct write *w = (struct write *)job;
+	struct sandbox *sb = w->sandbox;
+	struct control *c = w->control;
+	const struct err *e = job->status == 0 ? NULL : &job->err;
+
+	sb->disk.pending--;
+	files_writes(c, -1);
+	if (w->number > sb->disk.ended && !w->is_volatile) {
+		sb->disk.ended = w->number;
+		if (!e)
+			write_went_well(sb, w);
+		else if (!w->done)
+			write_failed(sb, e);
+	}
+	if (e && w->state_number == sb->disk.state_begun)
+		sb->disk.state_begun--;
+	if (!e)
+		files_tombstones_done(c, w->tombstones);
+	if (w->done)
+		w->done(sb, e);
+	if (!e && sb->disk.pending == 0 && !sb->forgetting)
+		durable_versions(sb);
+	answers_give(sb);
+	write_free(w);
+	sandbox_release(sb);
+	shutdown_step(c);
+}
+
+static int row_fill(struct sandbox *sb, enum spec_form form, struct write *w, struct err *e)
+{
+	struct database_row *row = &w->row;
+
+	(void)snprintf(row->id, sizeof row->id, "%s", sb->spec.id);
+	row->created_at_ms = sb->spec.created_at_ms;
+	row->wanted = sb->disk.wanted;
+	if (w->delete_row)
+		return 0;
+	row->spec = spec_text(sb, form, &row->spec_size, e);
+	if (!row->spec)
+		return -1;
+	w->state_number = sb->disk.state_begun = sb->disk.state_number;
+	if (sb->disk.state_fd >= 0) {
+		w->state_fd = fcntl(sb->disk.state_fd, F_DUPFD_CLOEXEC, 3);
+		row->state_bytes = sb->disk.state_fd_bytes;
+		if (w->state_fd < 0)
+			return err_sys(e, ERR_IO, "cannot duplicate the descriptor of the state of %s", sb->spec.id);
+	} else if (!sb->disk.state_drop) {
+		(void)snprintf(row->state_sha256, sizeof row->state_sha256, "%s", sb->disk.state_sha256);
+		row->state_bytes = sb->disk.state_bytes;
+	}
+	return 0;
+}
+
+static struct write *write_new(struct sandbox *sb, void (*done)(struct sandbox *, const struct err *))
+{
+	struct write *w = calloc(1, sizeof *w);
+
+	if (!w)
+		return NULL;
+	w->job = (struct storage_job){ .work = write_work, .write = write_row, .done = write_done, .err = ERR_INIT };
+	w->sandbox = sb;
+	w->control = sb->control;
+	w->state_fd = -1;
+	w->done = done;
+	return w;
+}
+
+static void write_submit(struct sandbox *sb, struct write *w)
+{
+	w->number = ++sb->disk.begun;
+	sb->disk.pending++;
+	if (!w->is_volatile)
+		w->tombstones = files_tombstones(sb->control, sb->spec.id);
+	sandbox_hold(sb);
+	files_writes(sb->control, 1);
+	storage_submit(sb->control->storage, &w->job);
+}
+
+void durable_write(struct sandbox *sb)
+{
+	struct write *w;
+	struct err e = ERR_INIT;
+
+	if (!sb->spec.persist || sb->forgetting || sb->life.creating || !files_may_write(sb->control))
+		return;
+	w = write_new(sb, NULL);
+	if (w && row_fill(sb, SPEC_PLAIN, w, &e) == 0) {
+		sb->disk.state = sb->life.state;
+		write_submit(sb, w);
+		return;
+	}
+	if (!w)
+		err_set(&e, ERR_INTERNAL, "no memory to write the row of sandbox %s", sb->spec.id);
+	else
+		write_free(w);
+	write_failed(sb, &e);
+}
+
+void durable_create(struct sandbox *sb, void (*done)(struct sandbox *sb, const struct err *e))
+{
+	struct write *w = write_new(sb, done);
+	struct err e = ERR_INIT;
+
+	if (w)
+		w->object = blob_ref(sb->create_object);
+	if (w && !sb->spec.persist) {
+		w->is_volatile = true;
+		w->job.write = NULL;
+		sandbox_folder(sb, w->folder);
+		write_submit(sb, w);
+		return;
+	}
+	sb->disk.wanted = true;
+	sb->disk.state = LIFE_STARTING;
+	if (w && row_fill(sb, SPEC_AS_COMMITTED, w, &e) == 0) {
+		write_submit(sb, w);
+		return;
+	}
+	if (!w)
+		err_set(&e, ERR_INTERNAL, "no memory to write the row of sandbox %s", sb->spec.id);
+	else
+		write_free(w);
+	done(sb, &e);
+}
+
+void durable_forget(struct sandbox *sb, void (*done)(struct sandbox *sb, const struct err *e))
+{
+	struct write *w = NULL;
+	struct err e = ERR_INIT;
+
+	if (!sb->spec.persist || (!sb->disk.has_row && sb->disk.pending == 0)) {
+		done(sb, NULL);
+		return;
+	}
+	w = write_new(sb, done);
+	if (!w) {
+		err_set(&e, ERR_INTERNAL, "no memory to delete the row of sandbox %s", sb->spec.id);
+		done(sb, &e);
+		return;
+	}
+	w->delete_row = true;
+	(void)row_fill(sb, SPEC_PLAIN, w, &e);
+	write_submit(sb, w);
+}
+
+void durable_forgotten(struct sandbox *sb, bool ok)
+{
+	if (ok)
+		files_objects_set(sb, NULL, 0);
+	else
+		files_tombstone_add(sb);
+}
+
+/* ---- what makes a write necessary ---- */
+
+static bool is_wanted(const struct sandbox *sb)
+{
+	switch (sb->life.state) {
+	case LIFE_STARTING:
+	case LIFE_RUNNING:
+	case LIFE_RELOADING:
+	case LIFE_BACKOFF:
+		return true;
+	case LIFE_STOPPED:
+	case LIFE_FAILED:
+		return sb->disk.by_daemon && sb->disk.wanted;
+	case LIFE_INITIALIZING:
+	case LIFE_COMPILING:
+	case LIFE_STOPPING:
+	case LIFE__N:
+		break;
+	}
+	return sb->disk.wanted;
+}
+
+void durable_life(struct sandbox *sb)
+{
+	bool wanted = is_wanted(sb);
+	bool is_down = sb->life.state == LIFE_STOPPED || sb->life.state == LIFE_FAILED;
+
+	if (!sb->spec.persist || sb->forgetting || sb->life.gone || sb->life.creating || sb->life.state == LIFE_INITIALIZING ||
+		sb->life.state == LIFE_COMPILING)
+		return;
+	if (wanted == sb->disk.wanted && !(is_down && !sb->disk.by_daemon && sb->life.state != sb->disk.state) && sb->disk.state_begun == sb->disk.state_number)
+		return;
+	sb->disk.wanted = wanted;
+	durable_write(sb);
+}
+
+void durable_object(struct sandbox *sb, const char *sha256)
+{
+	files_object_add(sb, sha256);
+}
+
+/* From here on it refers to what its versions (and a candidate) say; the row of those before has been replaced. */
+void durable_versions(struct sandbox *sb)
+{
+	const char *keep[DURABLE_OBJECTS];
+	unsigned n = 0;
+
+	if (sb->disk.pending > 0 || sb->disk.failed)
+		return; /* rows that refer to others may still stand */
+	for (size_t i = 0; i < sb->versions.n; i++)
+		keep[n++] = sb->versions.items[i].sha256;
+	if (sb->has_candidate)
+		keep[n++] = sb->candidate.sha256;
+	files_objects_set(sb, keep, n);
+}
+
+static void state_take(struct sandbox *sb)
+{
+	struct err e = ERR_INIT;
+
+	fd_close(&sb->disk.state_fd);
+	sb->disk.state_fd = fcntl(sb->state_fd, F_DUPFD_CLOEXEC, 3);
+	sb->disk.state_fd_bytes = sb->state_bytes;
+	sb->disk.state_drop = sb->disk.kept_there = false;
+	sb->disk.state_number++;
+	if (sb->disk.state_fd < 0) {
+		err_sys(&e, ERR_IO, "cannot duplicate the descriptor of the state of %s", sb->spec.id);
+		write_failed(sb, &e);
+	}
+}
+
+void durable_state_saved(struct sandbox *sb)
+{
+	if (!sb->spec.persist)
+		return;
+	state_take(sb);
+	if (sb->life.pending != LIFE_REQUEST_STOP || sb->disk.by_daemon)
+		durable_write(sb); /* a stop that was asked writes when it is done: once */
+}
+
+void durable_state_dropped(struct sandbox *sb)
+{
+	bool is_there = sb->disk.state_sha256[0] || sb->disk.state_fd >= 0;
+
+	fd_close(&sb->disk.state_fd);
+	sb->disk.kept_there = false;
+	if (!sb->spec.persist || !is_there)
+		return;
+	sb->disk.state_drop = true;
+	sb->disk.state_number++;
+}
+
+void durable_state_gone(struct sandbox *sb)
+{
+	sb->disk.kept_there = false;
+	sb->disk.state_drop = true;
+	sb->disk.state_number++;
+	durable_write(sb);
+}
+
+void durable_found(struct sandbox *sb, const struct database_row *row)
+{
+	bool differs = true, is_down = sb->life.state == LIFE_STOPPED || sb->life.state == LIFE_FAILED;
+
+	if (!sb->spec.persist)
+		return;
+	if (row) {
+		sb->disk.has_row = true;
+		(void)snprintf(sb->disk.state_sha256, sizeof sb->disk.state_sha256, "%s", row->state_sha256);
+		sb->disk.state_bytes = row->state_bytes;
+		sb->disk.wanted = row->wanted;
+	}
+	if (sb->life.creating || sb->was_gone)
+		return; /* a create that was cut off ends, and so does a destroy: its row with it */
+	sb->disk.wanted = is_wanted(sb);
+	sb->disk.state = sb->life.state;
+	if (row)
+		differs = row->wanted != sb->disk.wanted || !spec_same_versions(sb, row->spec, row->spec_size);
+	/* A state that an orderly stop had saved just then, and of which the row doesn't know yet; a cut reload's is not one. */
+	if (sb->state_fd >= 0 && sb->life.kept && !sb->life.kept_sealed &&
+		(sb->life.state == LIFE_STOPPING || (is_down && (!row || row->wanted || !row->state_sha256[0])))) {
+		state_take(sb);
+		differs = true;
+	}
+	if (differs)
+		durable_write(sb);
+}
+
+static bool is_referred_to(void *ctx, const char *sha256)
+{
+	const struct sandbox *sb = ctx;
+
+	for (unsigned i = 0; i < sb->disk.n_objects; i++)
+		if (strcmp(sb->disk.objects[i], sha256) == 0)
+			return true;
+	return false;
+}
+
+void durable_taken_over(struct sandbox *sb)
+{
+	char folder[LIMIT_PATH_BYTES + 1];
+
+	durable_versions(sb);
+	if (sb->spec.persist)
+		return;
+	sandbox_folder(sb, folder);
+	objects_collect_volatile(folder, is_referred_to, sb);
+}
+
+void durable_init(struct sandbox *sb)
+{
+	sb->disk.wanted = true;
+	sb->disk.state_fd = -1;
+	sb->disk.answers_end = &sb->disk.answers;
+}
+
+void durable_fini(struct sandbox *sb)
+{
+	answers_give(sb);
+	fd_close(&sb->disk.state_fd);
+}

@@ -60,3 +60,21 @@ int cmd_shutdown_run(struct ctl *s)
 	rpcclient_reply_fini(&r);
 	return 0;
 }
+
+/* outcome, discover: the result as it is. */
+int cmd_print_run(struct ctl *s)
+{
+	struct rpcclient_reply r;
+	int status = ctl_request(s, NULL, (struct json_span){ 0 }, &r);
+
+	if (status != 0)
+		return status;
+	if (!ctl_json_done(s, &r)) {
+		char *text = output_text(r.result);
+
+		(void)puts(text);
+		free(text);
+	}
+	rpcclient_reply_fini(&r);
+	return 0;
+}

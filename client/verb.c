@@ -80,6 +80,13 @@ const struct verb verbs[] = {
 		.example = "sandboxctl shutdown" },
 	{ .name = "daemon-info", .method = METHOD_DAEMON_INFO, .run = cmd_daemon_info_run, .operands = "",
 		.example = "sandboxctl daemon-info --json" },
+	{ .name = "outcome", .method = METHOD_REQUEST_OUTCOME, .run = cmd_print_run, .operands = "KEY",
+		.operand_params = { "request_key" }, .min_operands = 1, .max_operands = 1,
+		.notes = "KEY is the request_key that was sent with the request. Prints its state as JSON: unknown, running, or done with the\n"
+			 "result or the error.",
+		.example = "sandboxctl outcome deploy-2041" },
+	{ .name = "discover", .method = METHOD_RPC_DISCOVER, .run = cmd_print_run, .operands = "",
+		.notes = "Prints an OpenRPC document.", .example = "sandboxctl discover > openrpc.json" },
 	{ .name = "help", .method = VERB_NO_METHOD, .run = cmd_help_run, .operands = "[VERB]", .max_operands = 1,
 		.help = "Show all verbs, or how one is used.",
 		.example = "sandboxctl help create",

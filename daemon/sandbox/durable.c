@@ -452,19 +452,19 @@ void durable_state_gone(struct sandbox *sb)
 	durable_write(sb);
 }
 
+void durable_row_found(struct sandbox *sb, const struct database_row *row)
+{
+	sb->disk.has_row = true;
+	(void)snprintf(sb->disk.state_sha256, sizeof sb->disk.state_sha256, "%s", row->state_sha256);
+	sb->disk.state_bytes = row->state_bytes;
+	sb->disk.wanted = row->wanted;
+}
+
 void durable_found(struct sandbox *sb, const struct database_row *row)
 {
 	bool differs = true, is_down = sb->life.state == LIFE_STOPPED || sb->life.state == LIFE_FAILED;
 
-	if (!sb->spec.persist)
-		return;
-	if (row) {
-		sb->disk.has_row = true;
-		(void)snprintf(sb->disk.state_sha256, sizeof sb->disk.state_sha256, "%s", row->state_sha256);
-		sb->disk.state_bytes = row->state_bytes;
-		sb->disk.wanted = row->wanted;
-	}
-	if (sb->life.creating || sb->was_gone)
+	if (!sb->spec.persist || sb->life.creating || sb->was_gone || sb->forgetting)
 		return; /* a create that was cut off ends, and so does a destroy: its row with it */
 	sb->disk.wanted = is_wanted(sb);
 	sb->disk.state = sb->life.state;

@@ -74,7 +74,9 @@ void durable_forget(struct sandbox *sb, void (*done)(struct sandbox *sb, const s
 void durable_forgotten(struct sandbox *sb, bool ok); /* first thing in `done` */
 /* It was found in the spawner's table: its objects are counted; of a volatile one's, what is left over is removed. */
 void durable_taken_over(struct sandbox *sb);
-/* What the registry had of a sandbox that the spawner's table has too; row NULL: nothing. Writes it if they differ. */
+/* What the registry had of a sandbox that the spawner's table has too: before its life is adopted, which may end it at once; */
+void durable_row_found(struct sandbox *sb, const struct database_row *row);
+/* and when all are adopted: writes it if they differ. row NULL: it had nothing. */
 void durable_found(struct sandbox *sb, const struct database_row *row);
 
 /* Answers, held until what was written up to now is durable. json and extra are copied or taken. */

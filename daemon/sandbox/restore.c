@@ -22,6 +22,7 @@
 static struct {
 	struct control *control;
 	struct database_found found;
+	const struct database_row **by_id; /* sorted; NULL: no memory, then they are walked */
 	size_t next;
 	unsigned in_flight, n_restored, n_wanted;
 	void (*done)(void);
@@ -176,6 +177,8 @@ static void restored(void)
 	if (boot.found.may_collect)
 		durable_collect(c);
 	database_found_fini(&boot.found);
+	free(boot.by_id);
+	boot.by_id = NULL;
 	boot.next = 0;
 	done = boot.done;
 	boot.done = NULL;
@@ -198,25 +201,46 @@ static void holds_go_on(void)
 		restored();
 }
 
-static void compare_with_table(struct control *c)
+static int by_id(const void *a, const void *b)
 {
-	for (size_t i = 0; i < boot.found.n; i++) {
-		struct sandbox *sb = registry_get(c->registry, boot.found.rows[i].id);
-
-		if (sb)
-			durable_found(sb, &boot.found.rows[i]);
-	}
-	for (struct sandbox *sb = registry_first(c->registry); sb; sb = registry_next(sb))
-		if (!sb->disk.has_row)
-			durable_found(sb, NULL);
+	return strcmp((*(const struct database_row *const *)a)->id, (*(const struct database_row *const *)b)->id);
 }
 
-void restore_rows(struct control *c, struct database_found *found, void (*done)(void))
+void restore_begin(struct control *c, struct database_found *found)
 {
 	boot.control = c;
 	boot.found = *found;
 	*found = (struct database_found){ 0 };
+	if (boot.found.n == 0)
+		return;
+	boot.by_id = calloc(boot.found.n, sizeof *boot.by_id);
+	if (!boot.by_id)
+		return;
+	for (size_t i = 0; i < boot.found.n; i++)
+		boot.by_id[i] = &boot.found.rows[i];
+	qsort(boot.by_id, boot.found.n, sizeof *boot.by_id, by_id);
+}
+
+const struct database_row *restore_row(const char *id)
+{
+	struct database_row key = { 0 };
+	const struct database_row *at = &key, **found;
+
+	(void)snprintf(key.id, sizeof key.id, "%s", id);
+	if (boot.by_id) {
+		found = bsearch(&at, boot.by_id, boot.found.n, sizeof *boot.by_id, by_id);
+		return found ? *found : NULL;
+	}
+	for (size_t i = 0; i < boot.found.n; i++)
+		if (strcmp(boot.found.rows[i].id, id) == 0)
+			return &boot.found.rows[i];
+	return NULL;
+}
+
+void restore_rows(void (*done)(void))
+{
 	boot.done = done;
-	compare_with_table(c);
+	for (struct sandbox *sb = registry_first(boot.control->registry); sb; sb = registry_next(sb))
+		durable_found(sb, restore_row(sb->spec.id));
 	holds_go_on();
 }

@@ -236,9 +236,12 @@ bool sandbox_found_exited(struct sandbox *sb, bool found, int64_t started_ms);
 bool sandbox_found_aborted(struct sandbox *sb);   /* ABORTED: true when it ends what a take-over undid */
 
 /* ---- restore.c ---- */
+/* Takes the rows; from then on they are found by id. */
+void restore_begin(struct control *c, struct database_found *found);
+const struct database_row *restore_row(const char *id); /* NULL: none */
 /* What the registry has: what the spawner's table has too is compared with it, the rest is made again. `done` is called once, later or
- * from inside, when the spawner holds them all. Takes the rows. */
-void restore_rows(struct control *c, struct database_found *found, void (*done)(void));
+ * from inside, when the spawner holds them all. */
+void restore_rows(void (*done)(void));
 
 /* ---- info.c ---- */
 void sandbox_info_json(const struct sandbox *sb, struct json_out *o);

@@ -136,6 +136,8 @@ static struct sandbox *entry_sandbox(struct control *c, struct entry *en, struct
 		return NULL;
 	registry_add(c->registry, sb);
 	durable_taken_over(sb);
+	if (restore_row(sb->spec.id))
+		durable_row_found(sb, restore_row(sb->spec.id));
 	sandbox_log_free(sb->log);
 	sb->log = sandbox_log_new(fd_take(&en->ring));
 	sb->ring_kept = sandbox_log_ring_fd(sb->log);
@@ -378,6 +380,7 @@ int take_over(struct control *c, struct database_found *found, void (*ready)(str
 
 	over.control = c;
 	over.ready = ready;
+	restore_begin(c, found);
 	uv_timer_init(c->loop, &over.timer);
 	for (;;) {
 		int fds[FD_MESSAGE_MAX];
@@ -411,7 +414,7 @@ int take_over(struct control *c, struct database_found *found, void (*ready)(str
 	}
 	uv_timer_start(&over.timer, over_timer_cb, over.waiting > 0 ? WAIT_FOR_HOSTS_MS : 0, 0);
 	durable_writing(c, true);
-	restore_rows(c, found, over_restored);
+	restore_rows(over_restored);
 	finish_removals(c);
 	return 0;
 }

@@ -15,7 +15,7 @@ VERBS = {  # operands that name the sandbox `x`
     "create": ["x", COUNTER1], "destroy": ["x"], "start": ["x"], "stop": ["x"], "restart": ["x"], "list": [], "info": ["x"],
     "call": ["x", "get"], "cast": ["x", "get"],
     "wait": ["x", "--for", "running"], "reload": ["x", COUNTER2], "rollback": ["x"], "versions": ["x"], "logs": ["x"], "events": [],
-    "ping": [], "daemon-info": [], "shutdown": [],
+    "ping": [], "daemon-info": [], "shutdown": [], "outcome": ["key"], "discover": [],
 }
 
 
@@ -71,6 +71,8 @@ class Verbs(Case):
             json.loads(line)
         self.run_ctl(DONE, "events")
         self.assertTrue(self.both(DONE, "ping")["pong"])
+        self.assertEqual(self.both(DONE, "outcome", "never-sent")["state"], "unknown")
+        self.assertIn("openrpc", self.both(DONE, "discover"))
         self.assertEqual(self.both(DONE, "daemon-info")["control_pid"], self.daemon.control_pid())
         self.assertIn("stopped", self.run_ctl(DONE, "stop", "x").out)
         self.assertEqual(self.run_ctl(DONE, "start", "x", "--json")["status"], "running")

@@ -73,6 +73,14 @@ SBX_STATE(floats2, struct floats2, SBX_FIELD(a), SBX_FIELD(b), SBX_FIELD(c), SBX
 	SBX_FIELD(flag), SBX_FIELD(ranged), SBX_RANGE(-1, 1), SBX_FIELD(small), SBX_RANGE(-5, 5));
 FUZZ_MODULE(floats_2, 2, SBX_USES(floats2));
 
+/* Arrays that become shorter, and counters with less room. */
+struct longer { int32_t fixed[3]; struct item pair[2]; char *texts[2]; int32_t *many; uint32_t n; };
+SBX_STATE(longer, struct longer, SBX_FIXED(fixed), SBX_FIXED_OF(pair, item), SBX_FIXED(texts), SBX_ARRAY(many, n));
+FUZZ_MODULE(longer_1, 1, SBX_USES(longer));
+struct shorter { int32_t fixed[2]; struct item pair[1]; char *texts[1]; int64_t *many; int8_t n; };
+SBX_STATE(shorter, struct shorter, SBX_FIXED(fixed), SBX_FIXED_OF(pair, item), SBX_FIXED(texts), SBX_ARRAY(many, n));
+FUZZ_MODULE(shorter_2, 2, SBX_USES(shorter));
+
 /* A module that saves a part itself, and has timers. */
 struct own { int32_t n; };
 SBX_STATE(own, struct own, SBX_FIELD(n));
@@ -100,7 +108,8 @@ static int tick(struct sbx *x, void *self)
 }
 FUZZ_MODULE(own_1, 1, SBX_USES(own), SBX_TIMER(tick), SBX_ON_SAVE(own_save), SBX_ON_RESTORE(own_restore));
 
-static const struct sbx_module *const modules[] = { &wide_1, &wide_2, &list_1, &kept_1, &kept_2, &floats_1, &floats_2, &own_1 };
+static const struct sbx_module *const modules[] = { &wide_1, &wide_2, &list_1, &kept_1, &kept_2, &floats_1, &floats_2, &own_1, &longer_1,
+	&shorter_2 };
 #define N_MODULES (sizeof modules / sizeof modules[0])
 static struct module_desc *descs[N_MODULES];
 static void *saved[2][N_MODULES];       /* the state that a new instance of each saves, and a full one */
@@ -194,6 +203,16 @@ static void fill_floats(struct floats *f)
 	*f = (struct floats){ .a = (double)NAN, .b = 1e300, .c = -3, .d = 1e18, .e = NAN, .i = INT64_MAX, .flag = true, .ranged = 0.5f, .small = 3 };
 }
 
+static void fill_longer(struct arena *a, struct longer *l)
+{
+	l->fixed[0] = 1;
+	l->fixed[1] = -1;
+	fill_item(a, &l->pair[0]);
+	l->texts[0] = text_in(a, "first");
+	l->many = arena_alloc(a, 130 * sizeof *l->many);
+	l->n = 130;
+}
+
 static void fill_kept(struct arena *a, struct kept *k)
 {
 	bool is_new;
@@ -228,6 +247,8 @@ static void prepare(void)
 			fill_kept(m->arena, m->self);
 		else if (modules[i] == &floats_1)
 			fill_floats(m->self);
+		else if (modules[i] == &longer_1)
+			fill_longer(m->arena, m->self);
 		saved[1][i] = save(m, &saved_size[1][i]);
 		instance_free(m);
 	}

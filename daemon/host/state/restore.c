@@ -4,6 +4,7 @@
  * from hostile bytes: items cost at least a byte each, and the memory for them comes from the arena, whose limit refuses. */
 #include "daemon/host/state/restore_value.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,6 +87,7 @@ static void packed_head(const struct items *items, uint64_t index, struct cbor_h
 	unsigned size = kind_size(items->packed_kind);
 	uint64_t u = 0;
 
+	assert(size > 0 && size <= sizeof u); /* only numbers are packed */
 	memcpy(&u, items->packed + index * size, size);
 	*h = (struct cbor_head){ CBOR_UINT, 0, u };
 	if (kind_is_float(items->packed_kind)) {
@@ -221,7 +223,7 @@ static struct sbx_map *fresh_map(struct restoring *r, const struct move *m, uint
 	return map;
 }
 
-/* Room for n pairs: their keys are taken to be as long as the first one is, and a little more. */
+/* Room for n > 0 pairs: their keys are taken to be as long as the first one is, and a little more. */
 static int make_room(struct restoring *r, struct sbx_map *map, uint64_t n, const struct cbor_reader *in, const struct path *path)
 {
 	struct cbor_head h = { 0 };
@@ -230,7 +232,7 @@ static int make_room(struct restoring *r, struct sbx_map *map, uint64_t n, const
 
 	(void)cbor_peek_head(in, &h);
 	keys = h.value < most / n ? (h.value + 2 + h.value / 8) * n : most;
-	if (n > 0 && !map_reserve(r->arena, map, n, keys < most ? keys : most))
+	if (!map_reserve(r->arena, map, n, keys < most ? keys : most))
 		return restore_no_memory(r, path, n);
 	return 0;
 }

@@ -16,10 +16,19 @@
 #define LIMIT_JSON_DEPTH             64         /* nesting of arrays and objects */
 #define LIMIT_JSON_NUMBER_BYTES      64         /* digits of one number */
 #define LIMIT_CONNECTIONS            1024
+#define LIMIT_CONNECTIONS_RESERVED   32         /* of them for administrators: whatever the others do, they get in */
 #define LIMIT_CONNECTIONS_PER_UID    256
+#define LIMIT_CONNECTIONS_PER_UID_NONE 8        /* of who may do nothing but ask what there is */
 #define LIMIT_IN_FLIGHT              32         /* requests of one connection without a reply; then its socket is not read */
 #define LIMIT_REQUESTS_PER_TURN      64         /* one connection may not hog a turn of the loop */
-#define LIMIT_CONNECTION_OUT_BYTES   (8u << 20) /* unread replies; beyond it the connection is closed */
+#define LIMIT_REQUEST_BYTES_PER_UID  (64u << 20) /* unanswered requests of all connections of one uid; beyond it larger ones are `busy` */
+#define LIMIT_SMALL_REQUEST_BYTES    4096       /* never `busy` for that reason: whoever has filled the queues can still stop and destroy */
+#define LIMIT_REPLY_BYTES            (8u << 20) /* one line; a result that is longer, or in a batch doesn't fit any more, is `reply_too_large` */
+#define LIMIT_CONNECTION_BACKLOG_BYTES (1u << 20) /* unread replies, from which on no more requests of the connection are taken */
+#define LIMIT_CONNECTION_OUT_BYTES   (48u << 20) /* unread replies; beyond it the connection is closed. All that can come due while it
+                                                 * reads: the backlog, one line more, and LIMIT_IN_FLIGHT replies of LIMIT_BODY_BYTES and head */
+#define LIMIT_REPLY_BYTES_PER_UID    (128u << 20) /* unread replies of all connections of one uid; whose reply crosses it is closed */
+#define LIMIT_REPLY_BYTES_FREE       (64u << 10) /* a connection with less isn't the one that is closed for the others' sake */
 #define LIMIT_IDLE_PARTIAL_LINE_MS   30000      /* half a line, then silence */
 #define LIMIT_PARTIAL_LINE_BYTES     4096       /* less than that in this time counts as silence: a slow sender can't hold a line for ever */
 #define LIMIT_UPLOADS_PER_CONNECTION 4

@@ -38,6 +38,9 @@ struct conn {
 	bool is_reading;
 	bool is_waiting;   /* no whole line is there */
 	bool is_writing;
+	bool is_broken;    /* found in the middle of a handler: closes in the next turn */
+	bool is_watched, was_watched; /* for a hang-up; has ever been */
+	size_t charged;    /* to its user: replies that the client hasn't read */
 	int n_handles;
 	uint64_t turn;     /* the turn that n_lines counts */
 	unsigned n_lines;
@@ -86,11 +89,6 @@ static void not_due(struct conn *c)
 	TAILQ_REMOVE(&c->set->due, c, due_link);
 }
 
-static void on_answered(struct rpc_peer *p)
-{
-	due((struct conn *)((char *)p - offsetof(struct conn, peer)));
-}
-
 static void on_idle(uv_idle_t *idle)
 {
 	(void)set_of(idle->data); /* its being active is all: the loop doesn't wait */
@@ -115,6 +113,24 @@ static void on_prepare(uv_prepare_t *prepare)
 		(void)uv_idle_start(&s->idle, on_idle);
 }
 
+/* ---- unread replies ---- */
+
+/* What its user has to answer for. */
+static void charge(struct conn *c)
+{
+	struct rpc_user *user = c->peer.user;
+	size_t now = c->peer.out.size + c->peer.batch_bytes + (c->is_writing ? c->writing.size : 0);
+
+	user->reply_bytes = user->reply_bytes - c->charged + now;
+	c->charged = now;
+}
+
+/* Not yet taken by the kernel. */
+static size_t unread(const struct conn *c)
+{
+	return c->peer.out.size + (c->is_writing ? uv_stream_get_write_queue_size((const uv_stream_t *)&c->pipe) : 0);
+}
+
 /* ---- writing ---- */
 
 static void on_written(uv_write_t *write, int status)
@@ -128,6 +144,7 @@ static void on_written(uv_write_t *write, int status)
 	buf_clear(&c->writing);
 	if (c->is_closed)
 		return;
+	charge(c);
 	if (status < 0)
 		conn_close(c);
 	else
@@ -159,21 +176,14 @@ static int too_much_unread(const struct conn *c)
 	return -1;
 }
 
-/* Sends what there is; -1: the connection must be closed. */
-static int flush(struct conn *c)
+/* Offers what there is to the kernel; -1: the connection must be closed. */
+static int offer(struct conn *c)
 {
 	struct buf *out = &c->peer.out;
 	uv_buf_t all;
 	int sent;
 
-	if (out->failed)
-		return too_much_unread(c);
-	if (c->is_writing) {
-		size_t unread = uv_stream_get_write_queue_size((uv_stream_t *)&c->pipe);
-
-		return out->size + unread > LIMIT_CONNECTION_OUT_BYTES ? too_much_unread(c) : 0;
-	}
-	if (out->size == 0)
+	if (c->is_writing || out->size == 0)
 		return 0;
 	all = uv_buf_init(out->data, (unsigned)out->size);
 	sent = uv_try_write((uv_stream_t *)&c->pipe, &all, 1);
@@ -187,6 +197,50 @@ static int flush(struct conn *c)
 		buf_fini(out);
 	buf_clear(out);
 	return 0;
+}
+
+/* Sends what there is; -1: the connection must be closed. */
+static int flush(struct conn *c)
+{
+	if (c->is_broken)
+		return -1;
+	if (c->peer.out.failed || unread(c) > LIMIT_CONNECTION_OUT_BYTES)
+		return too_much_unread(c);
+	if (offer(c) == -1)
+		return -1;
+	charge(c);
+	return 0;
+}
+
+/* Its user's connections hold all that they may, and this one has its part in it. What it has is freed at once: more may come
+ * before its turn. */
+static void give_up(struct conn *c)
+{
+	log_warning("connection %llu of uid %lu is closed: more than %u bytes of replies to this user are unread",
+		(unsigned long long)c->peer.number, (unsigned long)c->peer.user->uid, LIMIT_REPLY_BYTES_PER_UID);
+	c->is_broken = true;
+	buf_fini(&c->peer.out);
+	c->peer.out.failed = true;
+	charge(c);
+}
+
+/* Replies that come due in one turn don't pile up here while the client reads. */
+static void on_answered(struct rpc_peer *p)
+{
+	struct conn *c = (struct conn *)((char *)p - offsetof(struct conn, peer));
+	bool is_over;
+
+	due(c);
+	if (c->is_closed || c->is_broken || p->out.failed)
+		return;
+	charge(c);
+	is_over = p->user->reply_bytes > LIMIT_REPLY_BYTES_PER_UID;
+	if (!is_over && p->out.size < LIMIT_CONNECTION_BACKLOG_BYTES)
+		return;
+	c->is_broken = offer(c) == -1;
+	charge(c);
+	if (is_over && p->user->reply_bytes > LIMIT_REPLY_BYTES_PER_UID && c->charged > LIMIT_REPLY_BYTES_FREE)
+		give_up(c);
 }
 
 /* ---- reading ---- */
@@ -358,7 +412,8 @@ static void take_line(struct conn *c)
 
 static bool may_take(const struct conn *c)
 {
-	return !c->is_refused && !c->is_draining && !c->peer.out.failed && c->peer.in_flight < LIMIT_IN_FLIGHT;
+	return !c->is_refused && !c->is_draining && !c->is_broken && !c->peer.out.failed && c->peer.in_flight < LIMIT_IN_FLIGHT &&
+		unread(c) < LIMIT_CONNECTION_BACKLOG_BYTES;
 }
 
 static void take_lines(struct conn *c)
@@ -386,6 +441,28 @@ static void linger(struct conn *c)
 	c->is_lingering = true;
 	(void)uv_timer_start(&c->timer, on_timer, c->set->linger_ms, 0);
 	set_reading(c, true);
+}
+
+/* Its requests are as good as withdrawn, those that it has sent and that weren't read too. */
+static void on_hangup(void *who)
+{
+	struct conn *c = conn_of(who);
+
+	c->is_watched = false;
+	if (!c->is_closed && !c->is_reading)
+		conn_close(c);
+}
+
+/* While nothing is read, the end of the input can't tell. */
+static void watch_hangup(struct conn *c)
+{
+	int fd;
+
+	if (c->is_watched || c->is_reading || (may_take(c) && !c->is_eof))
+		return;
+	if (uv_fileno((uv_handle_t *)&c->pipe, &fd) < 0 || hangup_watch(&c->set->hangup, fd, !c->was_watched, c) == -1)
+		return; /* then it is noticed when something is sent to it */
+	c->is_watched = c->was_watched = true;
 }
 
 static bool is_at_end(const struct conn *c)
@@ -417,8 +494,10 @@ static void conn_turn(struct conn *c)
 	if (may_take(c) && !c->is_waiting)
 		due(c); /* the others first */
 	set_reading(c, may_take(c) && c->is_waiting && !c->is_eof);
-	if (!c->is_closed)
-		watch_silence(c);
+	if (c->is_closed)
+		return;
+	watch_silence(c);
+	watch_hangup(c);
 }
 
 /* ---- begin and end ---- */
@@ -449,8 +528,9 @@ static void conn_close(struct conn *c)
 	c->is_closed = true;
 	TAILQ_REMOVE(&c->set->all, c, link);
 	c->set->n--;
-	user->n_connections--;
 	rpc_peer_fini(&c->peer);
+	user->reply_bytes -= c->charged;
+	user->n_connections--;
 	c->peer.user = NULL; /* from here on the listener may free it */
 	uv_close((uv_handle_t *)&c->pipe, on_closed);
 	uv_close((uv_handle_t *)&c->timer, on_closed);
@@ -510,6 +590,10 @@ int conn_set_start(struct conn_set *s, struct control *control, struct err *e)
 	(void)uv_idle_init(control->loop, &s->idle);
 	s->prepare.data = s->idle.data = s;
 	s->n_open_handles += 2;
+	if (hangup_open(&s->hangup, control->loop, on_hangup, e) == -1)
+		return -1;
+	s->hangup.poll.data = s;
+	s->n_open_handles++;
 	r = uv_prepare_start(&s->prepare, on_prepare);
 	return r < 0 ? err_set(e, ERR_INTERNAL, "cannot serve connections: %s", uv_strerror(r)) : 0;
 }
@@ -546,4 +630,6 @@ void conn_set_close(struct conn_set *s)
 	assert(s->n == 0);
 	uv_close((uv_handle_t *)&s->prepare, on_set_closed);
 	uv_close((uv_handle_t *)&s->idle, on_set_closed);
+	if (s->hangup.fd != -1)
+		hangup_close(&s->hangup, on_set_closed);
 }

@@ -12,6 +12,7 @@
 #include <uv.h>
 
 #include "daemon/control/control.h"
+#include "daemon/front/hangup.h"
 #include "daemon/front/rights.h"
 #include "proto/err.h"
 
@@ -31,6 +32,7 @@ struct conn_set {
 	unsigned n;                     /* connections that aren't closed */
 	uint64_t turn;                  /* of the loop */
 	uint64_t n_ever, n_requests;    /* connections, and lines that weren't empty */
+	struct hangup hangup;           /* of those that aren't read */
 	uv_prepare_t prepare;
 	uv_idle_t idle;                 /* active: some have more lines, so the loop must not wait */
 	/* a connection is closed: its user may have been left by its last one; or the last handle is closed */

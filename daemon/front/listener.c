@@ -43,7 +43,7 @@ struct listener {
 	struct door *door;            /* NULL: closing */
 	LIST_HEAD(, rpc_user) users;  /* with connections */
 	int reserve_fd;
-	unsigned max_connections, max_connections_per_uid;
+	unsigned max_connections, max_connections_per_uid, reserved_connections;
 	uint64_t drain_ms;
 	uint64_t n_refused;
 	uint64_t refusal_logged_ms;
@@ -76,6 +76,33 @@ static struct listener *listener_of_set(struct conn_set *s)
 
 /* ---- users ---- */
 
+static void user_release(struct rpc_user *user)
+{
+	if (user->n_connections > 0 || user->request_bytes > 0)
+		return;
+	assert(user->upload_bytes == 0 && user->reply_bytes == 0);
+	LIST_REMOVE(user, link);
+	free(user);
+}
+
+/* The listener ends before requests whose clients have gone: the last of them frees their user. */
+static void user_release_late(struct rpc_user *user)
+{
+	if (user->request_bytes == 0)
+		free(user);
+}
+
+static void users_leave(struct listener *l)
+{
+	struct rpc_user *user;
+
+	while ((user = LIST_FIRST(&l->users))) {
+		assert(user->n_connections == 0);
+		LIST_REMOVE(user, link);
+		user->left = user_release_late;
+	}
+}
+
 static struct rpc_user *user_get(struct listener *l, uid_t uid)
 {
 	struct rpc_user *user;
@@ -87,17 +114,9 @@ static struct rpc_user *user_get(struct listener *l, uid_t uid)
 	if (!user)
 		return NULL;
 	user->uid = uid;
+	user->left = user_release;
 	LIST_INSERT_HEAD(&l->users, user, link);
 	return user;
-}
-
-static void user_release(struct rpc_user *user)
-{
-	if (user->n_connections > 0)
-		return;
-	assert(user->upload_bytes == 0);
-	LIST_REMOVE(user, link);
-	free(user);
 }
 
 /* ---- turning away ---- */
@@ -130,13 +149,19 @@ static void turn_away(struct listener *l, int fd_take, const struct err *e)
 	buf_fini(&text);
 }
 
-static int check_caps(const struct listener *l, const struct rpc_user *user, struct err *e)
+/* The last slots and descriptors are the administrators'. */
+static int check_caps(const struct listener *l, const struct rpc_user *user, enum rights_level rights, struct err *e)
 {
-	if (!fd_room_beside(LIMIT_RESERVED_FDS))
+	unsigned kept = rights == RIGHTS_ADMIN ? 0 : l->reserved_connections;
+	unsigned per_uid = l->max_connections_per_uid;
+
+	if (rights == RIGHTS_NONE && per_uid > LIMIT_CONNECTIONS_PER_UID_NONE)
+		per_uid = LIMIT_CONNECTIONS_PER_UID_NONE;
+	if (!fd_room_beside(LIMIT_RESERVED_FDS + kept))
 		return err_set(e, ERR_LIMIT_EXCEEDED, "the daemon has no descriptor left for a connection");
-	if (l->conns.n >= l->max_connections)
+	if (l->conns.n + kept >= l->max_connections)
 		return err_set(e, ERR_LIMIT_EXCEEDED, "the daemon has %u connections", l->conns.n);
-	if (user->n_connections >= l->max_connections_per_uid)
+	if (user->n_connections >= per_uid)
 		return err_set(e, ERR_LIMIT_EXCEEDED, "uid %lu has %u connections", (unsigned long)user->uid,
 			user->n_connections);
 	return 0;
@@ -176,6 +201,7 @@ static void admit(struct listener *l, int fd_take)
 	struct ucred who;
 	socklen_t size = sizeof(who);
 	struct rpc_user *user;
+	enum rights_level rights;
 	struct err e;
 
 	if (getsockopt(fd_take, SOL_SOCKET, SO_PEERCRED, &who, &size) == -1 || size != sizeof(who)) {
@@ -189,13 +215,14 @@ static void admit(struct listener *l, int fd_take)
 		turn_away(l, fd_take, &e);
 		return;
 	}
-	if (check_caps(l, user, &e) == -1) {
+	rights = peer_rights(l, fd_take, &who);
+	if (check_caps(l, user, rights, &e) == -1) {
 		turn_away(l, fd_take, &e);
 		user_release(user);
 		return;
 	}
 	user->n_connections++; /* holds it here: the connection may be over already when conn_open returns */
-	if (conn_open(&l->conns, fd_take, user, peer_rights(l, fd_take, &who), &e) == -1)
+	if (conn_open(&l->conns, fd_take, user, rights, &e) == -1)
 		log_warning("%s", e.text);
 	user->n_connections--;
 	user_release(user);
@@ -289,7 +316,7 @@ static void maybe_closed(struct listener *l)
 
 	if (l->conns.n_open_handles > 0 || !l->are_handles_closing)
 		return;
-	assert(LIST_EMPTY(&l->users));
+	users_leave(l);
 	fd_close(&l->reserve_fd);
 	l->magic = 0;
 	free(l);
@@ -423,6 +450,7 @@ int listener_start(struct control *c, int listen_fd_take, struct listener **ret,
 	l->control = c;
 	l->max_connections = LIMIT_CONNECTIONS;
 	l->max_connections_per_uid = LIMIT_CONNECTIONS_PER_UID;
+	l->reserved_connections = LIMIT_CONNECTIONS_RESERVED;
 	l->drain_ms = DRAIN_MS;
 	LIST_INIT(&l->users);
 	(void)signal(SIGPIPE, SIG_IGN); /* libuv writes with write(2) */

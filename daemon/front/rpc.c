@@ -17,7 +17,8 @@
 #include "daemon/front/uploads.h"
 #include "proto/limits.h"
 
-#define REQUEST_MAGIC 0x72657131u
+#define REQUEST_MAGIC      0x72657131u
+#define BATCH_ERRORS_BYTES (2u << 20) /* beyond LIMIT_REPLY_BYTES: errors without extra members, whose ids came in one line */
 
 /* ---- peers ---- */
 
@@ -35,12 +36,15 @@ void rpc_peer_fini(struct rpc_peer *p)
 	struct rpc_request *r;
 
 	while ((r = LIST_FIRST(&p->requests))) {
-		LIST_REMOVE(r, link);
-		r->peer = NULL;
-		if (r->batch)
+		rpc_request_leave(r);
+		if (r->batch) {
 			r->batch->peer = NULL;
+			buf_fini(&r->batch->replies);
+		}
+		if (r->gone && !r->outcome)
+			r->gone(r->gone_ctx, r); /* may free it */
 	}
-	p->in_flight = 0;
+	p->batch_bytes = 0;
 	rpc_streams_end(p);
 	uploads_drop(&p->uploads);
 	buf_fini(&p->out);
@@ -126,13 +130,15 @@ static struct json_span moved(struct json_span s, const char *from, const char *
 static struct rpc_request *request_new(struct rpc_peer *p, struct rpc_batch *b, const struct method *m,
 	struct json_span id, const struct rpc_params *params, const char *text, size_t size)
 {
-	struct rpc_request *r = malloc(sizeof(*r) + size + params->text_bytes);
+	size_t bytes = sizeof(struct rpc_request) + size + params->text_bytes;
+	struct rpc_request *r = malloc(bytes);
 	char *texts;
 
 	if (!r)
 		return NULL;
 	*r = (struct rpc_request){ .magic = REQUEST_MAGIC, .peer = p, .batch = b, .method = m, .connection = p->number,
-		.uid = p->user->uid, .rights = p->rights };
+		.uid = p->user->uid, .rights = p->rights, .user = p->user, .bytes = bytes };
+	p->user->request_bytes += bytes;
 	memcpy(r->line, text, size);
 	r->id = moved(id, text, r->line);
 	texts = r->line + size;
@@ -188,9 +194,15 @@ struct rpc_request *rpc_request_bare(const struct method *m, uid_t uid, const ch
 
 void rpc_request_free(struct rpc_request *r)
 {
+	struct rpc_user *user = r->user;
+
 	rpc_request_leave(r);
+	if (user)
+		user->request_bytes -= r->bytes;
 	r->magic = 0;
 	free(r);
+	if (user && user->left)
+		user->left(user);
 }
 
 void rpc_run(struct control *c, struct rpc_request *r)
@@ -201,6 +213,17 @@ void rpc_run(struct control *c, struct rpc_request *r)
 		done = rpc_handlers[method_id_of(r->method)](c, r);
 	assert(done);
 	(void)done;
+}
+
+/* Large ones of a user who has too much unanswered wait with their sender, not here. */
+static int check_memory(const struct rpc_peer *p, const struct method *m, size_t size, struct err *e)
+{
+	uint64_t held = p->user->request_bytes;
+
+	if (size <= LIMIT_SMALL_REQUEST_BYTES || held + size <= LIMIT_REQUEST_BYTES_PER_UID)
+		return 0;
+	return err_set(e, ERR_BUSY, "%s: uid %lu has %llu bytes of unanswered requests, and at most %u", m->name,
+		(unsigned long)p->user->uid, (unsigned long long)held, LIMIT_REQUEST_BYTES_PER_UID);
 }
 
 /* One request, alone or of a batch. Offsets count from the start of its line. */
@@ -219,7 +242,8 @@ static void run(struct control *c, struct rpc_peer *p, struct rpc_batch *b, cons
 		return;
 	}
 	if (find_method(envelope.method, envelope.method.at - line, &m, &e) == -1 || check_allowed(c, p, m, &e) == -1 ||
-		rpc_params_check(m, &envelope, line, &params, &e) == -1) {
+		rpc_params_check(m, &envelope, line, &params, &e) == -1 ||
+		check_memory(p, m, text.size + params.text_bytes, &e) == -1) {
 		if (envelope.id.at)
 			refuse(p, b, envelope.id, &e);
 		return;
@@ -243,7 +267,7 @@ static struct rpc_batch *batch_new(struct rpc_peer *p)
 	if (!b)
 		return NULL;
 	*b = (struct rpc_batch){ .n_open = 1, .peer = p };
-	buf_init(&b->replies, LIMIT_CONNECTION_OUT_BYTES);
+	buf_init(&b->replies, LIMIT_REPLY_BYTES + BATCH_ERRORS_BYTES);
 	return b;
 }
 
@@ -260,6 +284,7 @@ void rpc_batch_release(struct rpc_batch *b)
 		buf_add_char(to, ']');
 		if (b->replies.failed)
 			to->failed = true;
+		b->peer->batch_bytes -= b->counted;
 		rpc_reply_end(b->peer, NULL);
 	}
 	buf_fini(&b->replies);
@@ -395,4 +420,11 @@ uint64_t rpc_connection(const struct rpc_request *r)
 bool rpc_is_gone(const struct rpc_request *r)
 {
 	return !r->peer;
+}
+
+void rpc_on_gone(struct rpc_request *r, void (*gone)(void *ctx, struct rpc_request *r), void *ctx)
+{
+	rpc_request_check(r);
+	r->gone = gone;
+	r->gone_ctx = ctx;
 }

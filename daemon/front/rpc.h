@@ -51,6 +51,9 @@ struct blob *rpc_upload(const struct rpc_request *r, const char *sha256);
 /* Each connection counts its requests from 0 in the order read; calls of one connection to one sandbox begin in it. */
 uint64_t rpc_connection(const struct rpc_request *r);
 bool rpc_is_gone(const struct rpc_request *r);       /* its connection is closed: nobody will read the answer */
+/* Of a pending request: `gone` is told, from the loop, when its connection is closed before it is answered, and may answer it
+ * to withdraw what hasn't begun. Not told of one with a request_key, which goes on without its client. NULL: no more. */
+void rpc_on_gone(struct rpc_request *r, void (*gone)(void *ctx, struct rpc_request *r), void *ctx);
 
 /* ---- answers; the request is freed by them. Numbers in cJSON trees: integers within 2^53 only ---- */
 const struct rpc_done *rpc_result(struct rpc_request *r, cJSON *result_take);

@@ -118,18 +118,50 @@ struct buf *rpc_reply_begin(struct rpc_peer *p, struct rpc_batch *b)
 
 void rpc_reply_end(struct rpc_peer *p, struct rpc_batch *b)
 {
-	if (b)
+	if (b) {
+		p->batch_bytes += b->replies.size - b->counted;
+		b->counted = b->replies.size;
 		return;
+	}
 	buf_add_char(&p->out, '\n');
 	if (p->answered)
 		p->answered(p);
 }
 
-/* Where the answer goes; NULL: nobody waits for one. This is the place where replies to closed connections end. */
-static struct buf *answer_begin(struct rpc_request *r)
+/* Where the answer goes, and where it begins there. */
+struct place {
+	struct buf *to; /* NULL: nobody waits for one. This is where replies to closed connections end. */
+	size_t at;
+};
+
+static struct place answer_begin(struct rpc_request *r)
 {
+	struct place w = { 0 };
+
 	rpc_request_check(r);
-	return r->peer && r->id.at ? rpc_reply_begin(r->peer, r->batch) : NULL;
+	if (r->peer && r->id.at) {
+		w.to = rpc_reply_begin(r->peer, r->batch);
+		w.at = w.to->failed ? SIZE_MAX : w.to->size;
+	}
+	return w;
+}
+
+/* An answer that makes its line too long is taken back, and an error without extra members takes its place; for that there is
+ * always room, as a connection takes no more requests long before. e: this error; NULL: reply_too_large. */
+static void answer_fit(struct rpc_request *r, struct place w, const struct err *e)
+{
+	size_t line_at = r->batch ? 0 : w.at;
+	struct err too_large;
+
+	if (!w.to || w.at == SIZE_MAX || (!w.to->failed && w.to->size - line_at <= LIMIT_REPLY_BYTES))
+		return;
+	if (w.to->failed && !r->batch && w.to->ceiling - w.at < LIMIT_REPLY_BYTES)
+		return; /* not the reply is too long, but too much is unread */
+	w.to->size = w.at;
+	w.to->failed = false;
+	err_set(&too_large, ERR_REPLY_TOO_LARGE, "%s: %s more than %u bytes", r->method->name,
+		r->batch ? "with its reply, that to the batch would have" : "its reply has", LIMIT_REPLY_BYTES);
+	rpc_write_error(w.to, r->id, e ? e : &too_large, NULL);
 }
 
 static const struct rpc_done *answer_end(struct rpc_request *r, bool is_written)
@@ -149,7 +181,7 @@ static const struct rpc_done *answer_end(struct rpc_request *r, bool is_written)
 
 const struct rpc_done *rpc_result(struct rpc_request *r, cJSON *result_take)
 {
-	struct buf *to;
+	struct place w;
 	struct err e;
 
 	if (!result_take) {
@@ -164,58 +196,62 @@ const struct rpc_done *rpc_result(struct rpc_request *r, cJSON *result_take)
 		rpc_key_answered(r, false, buf_text(&b), b.size);
 		buf_fini(&b);
 	}
-	to = answer_begin(r);
-	if (to) {
-		struct json_out o = reply_begin(to, r->id);
+	w = answer_begin(r);
+	if (w.to) {
+		struct json_out o = reply_begin(w.to, r->id);
 
 		write_tree(&o, "result", result_take, 0);
 		json_out_object_end(&o);
 	}
 	cJSON_Delete(result_take);
-	return answer_end(r, to != NULL);
+	answer_fit(r, w, NULL);
+	return answer_end(r, w.to != NULL);
 }
 
 const struct rpc_done *rpc_result_raw(struct rpc_request *r, const char *json, size_t size)
 {
-	struct buf *to;
+	struct place w;
 
 	rpc_key_answered(r, false, json, size);
-	to = answer_begin(r);
-	if (to) {
-		struct json_out o = reply_begin(to, r->id);
+	w = answer_begin(r);
+	if (w.to) {
+		struct json_out o = reply_begin(w.to, r->id);
 
 		json_out_raw(&o, "result", json, size);
 		json_out_object_end(&o);
 	}
-	return answer_end(r, to != NULL);
+	answer_fit(r, w, NULL);
+	return answer_end(r, w.to != NULL);
 }
 
 const struct rpc_done *rpc_error_raw(struct rpc_request *r, const char *error, size_t size)
 {
-	struct buf *to = answer_begin(r);
+	struct place w = answer_begin(r);
 
-	if (to) {
-		struct json_out o = reply_begin(to, r->id);
+	if (w.to) {
+		struct json_out o = reply_begin(w.to, r->id);
 
 		json_out_raw(&o, "error", error, size);
 		json_out_object_end(&o);
 	}
-	return answer_end(r, to != NULL);
+	answer_fit(r, w, NULL);
+	return answer_end(r, w.to != NULL);
 }
 
 struct rpc_request *rpc_error_early(struct rpc_request *r, const struct err *e, cJSON *extra_take)
 {
 	struct rpc_peer *p = r->peer;
 	struct rpc_batch *b = r->batch;
-	struct buf *to;
+	struct place w;
 
 	if (!r->outcome) {
 		(void)rpc_error(r, e, extra_take);
 		return NULL;
 	}
-	to = answer_begin(r);
-	if (to) {
-		rpc_write_error(to, r->id, e, extra_take);
+	w = answer_begin(r);
+	if (w.to) {
+		rpc_write_error(w.to, r->id, e, extra_take);
+		answer_fit(r, w, e);
 		rpc_reply_end(p, b);
 	}
 	cJSON_Delete(extra_take);
@@ -230,7 +266,7 @@ struct rpc_request *rpc_error_early(struct rpc_request *r, const struct err *e, 
 
 const struct rpc_done *rpc_error(struct rpc_request *r, const struct err *e, cJSON *extra_take)
 {
-	struct buf *to;
+	struct place w;
 
 	if (r->outcome) {
 		struct buf b = BUF_INIT;
@@ -240,11 +276,12 @@ const struct rpc_done *rpc_error(struct rpc_request *r, const struct err *e, cJS
 		rpc_key_answered(r, true, buf_text(&b), b.size);
 		buf_fini(&b);
 	}
-	to = answer_begin(r);
-	if (to)
-		rpc_write_error(to, r->id, e, extra_take);
+	w = answer_begin(r);
+	if (w.to)
+		rpc_write_error(w.to, r->id, e, extra_take);
 	cJSON_Delete(extra_take);
-	return answer_end(r, to != NULL);
+	answer_fit(r, w, e);
+	return answer_end(r, w.to != NULL);
 }
 
 const struct rpc_done *rpc_pending(struct rpc_request *r)

@@ -20,7 +20,10 @@
 struct rpc_user {
 	uid_t uid;
 	unsigned n_connections;
-	uint64_t upload_bytes; /* held in uploads of all its connections */
+	uint64_t upload_bytes;  /* held in uploads of all its connections */
+	uint64_t request_bytes; /* of requests that aren't freed, also of connections that are closed */
+	uint64_t reply_bytes;   /* that its connections haven't read */
+	void (*left)(struct rpc_user *user); /* request_bytes has fallen: it may be of no use any more; may free it. NULL: nobody asks */
 	LIST_ENTRY(rpc_user) link;
 };
 
@@ -33,10 +36,11 @@ struct rpc_peer {
 	struct uploads uploads;
 	struct buf out;              /* whole lines */
 	size_t unsent;               /* bytes taken from it that the client hasn't read */
+	size_t batch_bytes;          /* replies in batches that aren't whole */
 	TAILQ_HEAD(, rpc_stream) streams;
 	unsigned n_streams;
 	uint64_t last_stream;        /* the highest number used */
-	/* out has grown, or in_flight has fallen. Called in the middle of handlers: it must only take a note. */
+	/* out or batch_bytes has grown, or in_flight has fallen. Called in the middle of handlers: it may send, but nothing may end. */
 	void (*answered)(struct rpc_peer *p);
 };
 
@@ -45,6 +49,7 @@ struct rpc_batch {
 	unsigned n_open;             /* unanswered, and one while it is being read */
 	struct rpc_peer *peer;       /* NULL: gone */
 	struct buf replies;          /* with commas, without brackets */
+	size_t counted;              /* of them, in peer->batch_bytes */
 };
 
 struct rpc_request {
@@ -55,6 +60,10 @@ struct rpc_request {
 	uint64_t connection;
 	uid_t uid;
 	enum rights_level rights;
+	struct rpc_user *user;       /* whose bytes these are; NULL: nobody's */
+	size_t bytes;
+	void (*gone)(void *ctx, struct rpc_request *r);
+	void *gone_ctx;
 	struct json_span id;         /* at == NULL: a notification */
 	struct rpc_params params;
 	const char *texts[METHOD_MAX_PARAMS]; /* decoded, behind the line */

@@ -40,6 +40,22 @@ void calls_init(struct calls *q, uint32_t epoch, unsigned max_waiting, calls_cas
 	list_init(&q->running);
 }
 
+/* Its client has gone: one that was not sent is withdrawn, and its arguments with it. */
+static void call_gone(void *ctx, struct rpc_request *r)
+{
+	struct calls *q = ctx;
+	struct call **at = &q->waiting.first;
+	struct err e = ERR_INIT;
+
+	while (*at && (*at)->request != r)
+		at = &(*at)->next;
+	if (!*at)
+		return;
+	free(list_remove(&q->waiting, at));
+	err_set(&e, ERR_TIMEOUT, "the client has gone");
+	(void)rpc_error(r, &e, NULL);
+}
+
 int calls_add(struct calls *q, struct rpc_request *r, int64_t now_ms, struct err *e)
 {
 	struct json_span args = rpc_param(r, "args");
@@ -57,6 +73,7 @@ int calls_add(struct calls *q, struct rpc_request *r, int64_t now_ms, struct err
 	if (c->is_cast)
 		(void)snprintf(c->cast_function, sizeof c->cast_function, "%s", c->function);
 	list_add(&q->waiting, c);
+	rpc_on_gone(r, call_gone, q);
 	if (c->deadline_ms < q->first_deadline_ms)
 		q->first_deadline_ms = c->deadline_ms;
 	return 0;
@@ -68,7 +85,7 @@ void calls_send(struct calls *q, int (*send)(void *ctx, const struct call *c), v
 		struct call *c = q->waiting.first;
 
 		if (rpc_is_gone(c->request)) {
-			/* Nobody waits for it and it hasn't begun: withdrawn. */
+			/* Nobody waits for it and it hasn't begun: withdrawn. Only one with a key, the others went with their client. */
 			struct err e = ERR_INIT;
 
 			err_set(&e, ERR_TIMEOUT, "the client has gone");
@@ -83,6 +100,7 @@ void calls_send(struct calls *q, int (*send)(void *ctx, const struct call *c), v
 			return;
 		}
 		q->next_number++;
+		rpc_on_gone(c->request, NULL, NULL);
 		(void)list_remove(&q->waiting, &q->waiting.first);
 		list_add(&q->running, c);
 	}

@@ -2,7 +2,7 @@
  *
  * The calls of one sandbox: a queue of those that wait, a list of those sent to the host and unanswered. Calls begin in the order
  * in which they were added. A caller's timeout ends only the waiting; a host's death answers what was sent as `crashed` with
- * outcome_unknown, and never sends it again; what was not sent waits for the next generation. A cast is a call whose caller is
+ * outcome_unknown, and never sends it again; what was not sent waits for the next generation, unless its client goes. A cast is a call whose caller is
  * answered when it begins: it then runs on without one, and its failure is the event call.failed. Loop thread only; sends through
  * a function, so that it is tested without a host. */
 #ifndef SANDBOXD_CALLS_H

@@ -11,6 +11,7 @@
 #include "daemon/front/listener.h"
 #include "daemon/sandbox/registry.h"
 #include "daemon/sandbox/sandbox.h"
+#include "daemon/control/shutdown.h"
 #include "daemon/control/spawner_link.h"
 #include "daemon/front/rpc_stream.h"
 #include "daemon/front/uploads.h"
@@ -93,6 +94,7 @@ const struct rpc_done *daemon_shutdown(struct control *c, struct rpc_request *r)
 	/* The spawner counts it as it counts SIGTERM, and tells this process: so it holds also if this process dies now. */
 	spawner_message_init(&m, SPAWNER_STOP, NULL);
 	spawner_send(c->spawner, &m, NULL, 0);
+	shutdown_begin(c, 1);
 	return rpc_result_raw(r, stopping, sizeof stopping - 1);
 }
 

@@ -132,9 +132,8 @@ static void sandbox_gone_finish(struct sandbox *sb)
 		(void)rpc_result_raw(r, buf_text(&b), b.size);
 		buf_fini(&b);
 	} else if (r) {
-		cJSON *extra = NULL;
-
 		const char *output = sb->last_exit.words[0] ? sb->last_exit.words : sb->create_warnings; /* or the compiler's */
+		cJSON *extra = NULL;
 
 		if (sb->failure_step[0] || output) {
 			extra = cJSON_CreateObject();

@@ -112,15 +112,19 @@ static bool is_leader(struct spawner *sp, pid_t pid)
 	return table_find_pid(&sp->table, pid) || job_find_pid(sp, pid) || pid == sp->control.pid;
 }
 
-/* A child that was stopped answers nobody and ends at no deadline but ours; nothing here stops one, so its module has (or somebody who
- * may). A host is killed and followed by its policy, a job too; control is let go on. */
+/* A host that was stopped answers nobody; nothing here stops one, so its module has (or somebody who may). It is killed and followed by
+ * its policy; a job is killed too. Control is left to whoever stopped it: a debugger, an administrator. */
 static void stopped(struct spawner *sp, pid_t pid)
 {
 	siginfo_t info;
 
 	(void)waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG);
-	log_warning("process %d was stopped by a signal: it is %s", (int)pid, pid == sp->control.pid ? "let go on" : "killed");
-	(void)kill(pid, pid == sp->control.pid ? SIGCONT : SIGKILL);
+	if (pid == sp->control.pid) {
+		log_warning("control %d was stopped by a signal: nobody is served until it goes on", (int)pid);
+		return;
+	}
+	log_warning("process %d was stopped by a signal: it is killed", (int)pid);
+	(void)kill(pid, SIGKILL);
 }
 
 /* How many are left for the next turn is seen by the caller's poll: SIGCHLD is raised again by hand. */

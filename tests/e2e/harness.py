@@ -369,14 +369,9 @@ class Daemon:
         """The pids of its sandbox-host processes that live."""
         found = []
         for pid, start in descendants(self.pid):
-            name = ""
-            try:
-                name = os.path.basename(os.readlink("/proc/%d/exe" % pid))
-            except OSError:  # not readable for an ordinary user: hosts aren't dumpable
-                with contextlib.suppress(OSError), open("/proc/%d/comm" % pid) as f:
-                    name = f.read().strip()
-            if "sandbox-host" in name and is_alive(pid, start):
-                found.append(pid)
+            with contextlib.suppress(OSError), open("/proc/%d/comm" % pid) as f:  # exe can't be read: hosts aren't dumpable
+                if f.read().startswith("sandbox-host") and is_alive(pid, start):
+                    found.append(pid)
         return found
 
     def objects(self):
@@ -421,12 +416,20 @@ class Daemon:
 
     def left_over(self):
         """Processes of it that still live, found as recorded ones and as orphans that became our children."""
-        own = {p.pid for p in subprocess._active} | ({self.process.pid} if self.process.returncode is None else set())
         for pid, s in all_processes().items():
-            if s[1] == os.getpid() and pid not in own and s[0] == "Z":
-                with contextlib.suppress(ChildProcessError):
-                    os.waitpid(pid, os.WNOHANG)
+            if s[1] == os.getpid() and (pid != self.process.pid or self.process.returncode is not None):
+                self.orphan(pid, s)
         return [pid for pid, start in self.seen if is_alive(pid, start)]
+
+    def orphan(self, pid, stat):
+        """A child of ours that we didn't start was the daemon's; one that has ended is reaped."""
+        if stat[0] == "Z" and (pid, stat[2]) in self.seen:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        elif stat[0] != "Z":
+            with contextlib.suppress(OSError), open("/proc/%d/comm" % pid) as f:
+                if not f.read().startswith(("sandboxctl", "python", "sandboxd\n")):
+                    self.seen.add((pid, stat[2]))
 
     def close(self):
         """The orderly end, checked; returns complaints."""
@@ -592,6 +595,10 @@ class Case(OwnCase):
     def assert_healthy(self):
         """The daemon serves, with the control process that it had."""
         self.assertTrue(self.client.rpc("daemon.ping")["pong"])
+
+
+def needs_root(why="another uid is needed"):
+    return unittest.skipUnless(IS_ROOT, why + ", and only root can be another user")
 
 
 # ---- running ----

@@ -24,7 +24,7 @@
 #define LIMIT_REQUEST_BYTES_PER_UID  (64u << 20) /* unanswered requests of all connections of one uid; beyond it larger ones are `busy` */
 #define LIMIT_SMALL_REQUEST_BYTES    4096       /* never `busy` for that reason: whoever has filled the queues can still stop and destroy */
 #define LIMIT_REPLY_BYTES            (8u << 20) /* one line; a result that is longer, or in a batch doesn't fit any more, is `reply_too_large` */
-#define LIMIT_CONNECTION_BACKLOG_BYTES (1u << 20) /* unread replies, from which on no more requests of the connection are taken */
+#define LIMIT_CONNECTION_BACKLOG_BYTES (4u << 20) /* unread replies, from which on no more requests of the connection are taken */
 #define LIMIT_CONNECTION_OUT_BYTES   (48u << 20) /* unread replies; beyond it the connection is closed. All that can come due while it
                                                  * reads: the backlog, one line more, and LIMIT_IN_FLIGHT replies of LIMIT_BODY_BYTES and head */
 #define LIMIT_REPLY_BYTES_PER_UID    (128u << 20) /* unread replies of all connections of one uid; whose reply crosses it is closed */

@@ -22,6 +22,7 @@
 #define SET_MAGIC      0x73657421u
 #define READ_BYTES     (64u << 10)  /* at most, per read */
 #define KEEP_BYTES     (64u << 10)  /* a larger buffer for replies isn't kept */
+#define OFFER_BYTES    (1u << 20)   /* so much isn't kept until the next turn */
 #define LINGER_MS      2000
 
 struct conn {
@@ -235,7 +236,7 @@ static void on_answered(struct rpc_peer *p)
 		return;
 	charge(c);
 	is_over = p->user->reply_bytes > LIMIT_REPLY_BYTES_PER_UID;
-	if (!is_over && p->out.size < LIMIT_CONNECTION_BACKLOG_BYTES)
+	if (!is_over && p->out.size < OFFER_BYTES)
 		return;
 	c->is_broken = offer(c) == -1;
 	charge(c);

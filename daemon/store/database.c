@@ -517,7 +517,8 @@ int database_open(int state_dir_fd, bool check, struct database **ret, struct da
 	}
 	if (as == DAMAGED)
 		rows_write(d, found);
-	qsort(found->rows, found->n, sizeof found->rows[0], by_creation);
+	if (found->n > 0)
+		qsort(found->rows, found->n, sizeof found->rows[0], by_creation);
 	found->may_collect = !aside_any(state_dir_fd);
 	return 0;
 }

@@ -14,7 +14,8 @@ import subprocess
 import time
 import unittest
 
-from harness import (BUILD, IS_ROOT, Background, Client, Closed, Daemon, RpcError, is_alive, main, module, read, wait_for)
+from harness import (BUILD, IS_ROOT, Background, Client, Closed, Daemon, RpcError, is_alive, main, module, proc_stat, read,
+                     wait_for)
 
 TALLY, TALLY2 = module("tally"), module("tally_v2")
 
@@ -52,8 +53,9 @@ class Durable(unittest.TestCase):
 
     def power_cut(self):
         """All processes at once: the spawner first, so that nobody replaces anybody."""
-        self.daemon.look()
         os.kill(self.daemon.pid, signal.SIGSTOP)
+        wait_for(lambda: proc_stat(self.daemon.pid)[0] == "T", "the spawner to be held")
+        self.daemon.look()  # now it forks no more: nothing can hold the old socket
         victims = [pid for pid, start in self.daemon.seen if is_alive(pid, start)]
         for pid in victims + [self.daemon.pid]:
             with contextlib.suppress(ProcessLookupError):

@@ -183,8 +183,11 @@ class Forged(Case):
         self.is_ignored(type=FAILED, body='{"code":"start_failed","message":"not really"}')
 
     def test_replies_nobody_waits_for(self):
-        for number in (0, 1, 1 << 33, "18446744073709551615"):
+        """Those to an earlier control's calls are dropped (a host repeats them after a take-over); others end the host."""
+        for number in (0, 1):
             self.is_ignored(number=number, sequence=1)
+        for number in (1 << 33, "18446744073709551615"):
+            self.is_killed(lambda: self.forge(number=number, sequence=1), "nobody asked for")
 
     def test_words_of_a_reload_that_is_not(self):
         for kind in (STATUS, REHEARSED, QUIESCED, SAVED, LOADED, COMMITTED, UNLOADED, ABORTED, STOPPED):

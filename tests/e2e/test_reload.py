@@ -33,7 +33,7 @@ class Reload(Case):
         self.refused("unknown_function", c.call, "a", "set_step", step=1)
         info = c.info("a")
         self.assertEqual((info["pid"], info["version"], info["restart_count"]), (pid, 1, 0))
-        self.assertEqual([f["name"] for f in info["functions"]], ["increment", "get"])
+        self.assertEqual([f["name"] for f in info["functions"]], ["increment", "work", "get"])
         self.assertEqual(self.daemon.objects(), ["a"])  # loaded objects are unlinked
 
     def test_identical_object(self):

@@ -486,6 +486,46 @@ START_TEST(a_client_that_is_gone_is_noticed)
 }
 END_TEST
 
+static size_t n_told;
+
+static void told_gone(void *ctx, struct rpc_request *r)
+{
+	ck_assert_ptr_eq(ctx, &n_told);
+	ck_assert(rpc_is_gone(r));
+	n_told++;
+	(void)rpc_result_raw(r, "1", 1);
+}
+
+/* With as many open as may be nothing is read, so not its end either. */
+START_TEST(a_hangup_is_noticed_while_nothing_is_read)
+{
+	struct client c;
+
+	begin();
+	for (int half = 0; half < 2; half++) {
+		n_kept = n_told = 0;
+		client_open(&c);
+		for (int i = 0; i < 2 * LIMIT_IN_FLIGHT; i++)
+			client_send(&c, CALL("1"));
+		soon(n_kept == LIMIT_IN_FLIGHT);
+		(void)rpc_result_raw(kept[0], "1", 1); /* watched once, read again, watched again */
+		soon(n_kept == LIMIT_IN_FLIGHT + 1);
+		for (size_t i = 1; i < n_kept; i++)
+			rpc_on_gone(kept[i], told_gone, &n_told);
+		if (half) {
+			ck_assert_int_eq(shutdown(c.fd, SHUT_WR), 0);
+			for (int i = 0; i < 10; i++)
+				pump();
+			ck_assert_uint_eq(n_connections(), 1); /* it reads still */
+		}
+		client_close(&c);
+		soon(n_connections() == 0);
+		ck_assert_uint_eq(n_told, LIMIT_IN_FLIGHT);
+	}
+	end();
+}
+END_TEST
+
 START_TEST(half_closed_clients_get_their_answers)
 {
 	struct client c;
@@ -590,25 +630,183 @@ START_TEST(only_so_many_lines_in_a_turn)
 }
 END_TEST
 
-START_TEST(who_does_not_read_is_closed)
+#define BIG_REPLY (BIG_BYTES + strlen("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":}"))
+
+START_TEST(who_does_not_read_is_not_read)
 {
 	struct client c;
 
 	begin();
 	client_open(&c);
-	for (int i = 0; i < 6; i++)
+	for (int i = 0; i < 60; i++)
 		client_send(&c, BIG("1"));
-	soon(n_run == 6);
-	pump();
-	ck_assert_uint_eq(n_connections(), 1); /* below the limit it waits */
-	for (int i = 0; i < 6; i++)
-		ck_assert_uint_eq(strlen(client_line(&c)), BIG_BYTES + strlen("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":}"));
-	for (int i = 0; i < 12; i++)
-		client_send(&c, BIG("1"));
-	soon(n_connections() == 0);
-	soon((client_receive(&c), c.is_eof));
+	for (int i = 0; i < 20; i++)
+		pump();
+	ck_assert_int_ge(n_run, 1);
+	ck_assert_uint_le((uint64_t)n_run * BIG_BYTES, LIMIT_CONNECTION_BACKLOG_BYTES + BIG_BYTES); /* the rest waits with its sender */
+	ck_assert_uint_eq(n_connections(), 1);
+	for (int i = 0; i < 60; i++)
+		ck_assert_uint_eq(strlen(client_line(&c)), BIG_REPLY);
+	ck_assert_int_eq(n_run, 60);
+	expect_pong(&c);
 	client_close(&c);
 	end();
+}
+END_TEST
+
+static void answer_big(struct rpc_request *r)
+{
+	struct control *c = &control;
+
+	(void)handle_big(c, r);
+}
+
+/* All that a connection may have open is answered in one turn, with the largest replies of a module. */
+START_TEST(who_reads_gets_all_that_came_due_at_once)
+{
+	struct client c;
+
+	begin();
+	client_open(&c);
+	for (int i = 0; i < LIMIT_IN_FLIGHT; i++)
+		client_send(&c, CALL("1"));
+	soon(n_kept == LIMIT_IN_FLIGHT);
+	for (int i = 0; i < LIMIT_IN_FLIGHT; i++)
+		answer_big(kept[i]);
+	for (int i = 0; i < LIMIT_IN_FLIGHT; i++)
+		ck_assert_uint_eq(strlen(client_line(&c)), BIG_REPLY);
+	expect_pong(&c);
+	client_close(&c);
+	end();
+}
+END_TEST
+
+START_TEST(unread_replies_of_a_user_are_limited)
+{
+	struct client c[7], reads;
+	size_t n = 0;
+	unsigned open = 0;
+
+	begin();
+	client_open(&reads);
+	expect_pong(&reads);
+	for (int i = 0; i < 7; i++) {
+		client_open(&c[i]);
+		for (int j = 0; j < LIMIT_IN_FLIGHT; j++)
+			client_send(&c[i], CALL("1"));
+		soon(n_kept == (size_t)(i + 1) * LIMIT_IN_FLIGHT);
+		while (n < n_kept)
+			answer_big(kept[n++]);
+		pump();
+		expect_pong(&reads);
+	}
+	ck_assert_uint_le((uint64_t)(n_connections() - 1) * LIMIT_IN_FLIGHT * BIG_BYTES, LIMIT_REPLY_BYTES_PER_UID);
+	ck_assert_uint_eq(n_connections() - 1, 3);
+	for (int i = 0; i < 3; i++) /* nothing of theirs is lost */
+		for (int j = 0; j < LIMIT_IN_FLIGHT; j++)
+			ck_assert_uint_eq(strlen(client_line(&c[i])), BIG_REPLY);
+	for (int i = 0; i < 7; i++) {
+		soon((client_receive(&c[i]), c[i].is_eof || i < 3));
+		open += !c[i].is_eof;
+		client_close(&c[i]);
+	}
+	ck_assert_uint_eq(open, 3);
+	soon(n_connections() == 1);
+	client_open(&c[0]); /* there is room again */
+	for (int i = 0; i < 4; i++)
+		client_send(&c[0], BIG("1"));
+	for (int i = 0; i < 4; i++)
+		ck_assert_uint_eq(strlen(client_line(&c[0])), BIG_REPLY);
+	client_close(&c[0]);
+	client_close(&reads);
+	end();
+}
+END_TEST
+
+/* Replies to a batch that isn't whole count as well. */
+START_TEST(replies_in_batches_count)
+{
+	static const char call[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"sandbox.call\",\"params\":{\"id\":\"a\",\"function\":\"f\"}}";
+	struct client c[20];
+	struct buf batch = BUF_INIT;
+
+	begin();
+	buf_add_char(&batch, '[');
+	for (int i = 0; i < 9; i++) {
+		buf_add_text(&batch, i ? "," : "");
+		buf_add_text(&batch, call);
+	}
+	buf_add_text(&batch, "]\n");
+	for (size_t i = 0; i < 20; i++) {
+		client_open(&c[i]);
+		client_send_n(&c[i], batch.data, batch.size);
+		soon(n_kept == 9 * (i + 1));
+		for (size_t j = 0; j < 7; j++)
+			answer_big(kept[9 * i + j]);
+		pump();
+	}
+	ck_assert_uint_le((uint64_t)n_connections() * 7 * BIG_BYTES, LIMIT_REPLY_BYTES_PER_UID);
+	ck_assert_uint_ge(n_connections(), 17);
+	for (size_t i = 0; i < 20; i++) {
+		answer_big(kept[9 * i + 7]);
+		answer_big(kept[9 * i + 8]);
+		client_close(&c[i]);
+	}
+	buf_fini(&batch);
+	end();
+}
+END_TEST
+
+static void send_large_call(struct client *c)
+{
+	static char pad[1000000];
+
+	memset(pad, 'x', sizeof(pad));
+	client_send(c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"sandbox.call\",\"params\":{\"id\":\"a\",\"function\":\"f\",\"args\":{\"p\":\"");
+	client_send_n(c, pad, sizeof(pad));
+	client_send(c, "\"}}}\n");
+}
+
+START_TEST(requests_of_a_user_are_limited)
+{
+	struct client c[3], later;
+	size_t most = LIMIT_REQUEST_BYTES_PER_UID / 1000000;
+
+	begin();
+	for (int i = 0; i < 2; i++) {
+		client_open(&c[i]);
+		for (int j = 0; j < 30; j++)
+			send_large_call(&c[i]);
+		expect_pong(&c[i]);
+	}
+	ck_assert_uint_eq(n_kept, 60);
+	client_open(&c[2]);
+	for (size_t i = 60; i < 70; i++)
+		send_large_call(&c[2]);
+	for (size_t i = most; i < 70; i++)
+		expect_code(client_line(&c[2]), "busy");
+	ck_assert_uint_le(n_kept, most);
+	expect_pong(&c[2]); /* small ones go on */
+	client_send(&c[2], CALL("2"));
+	soon(n_kept == most + 1);
+	for (int i = 0; i < 3; i++)
+		client_close(&c[i]);
+	soon(n_connections() == 0);
+	client_open(&later); /* those are unanswered still: they count */
+	send_large_call(&later);
+	expect_code(client_line(&later), "busy");
+	client_close(&later);
+	soon(n_connections() == 0);
+	for (size_t i = 0; i < n_kept; i++)
+		(void)rpc_result_raw(kept[i], "1", 1);
+	n_kept = 0;
+	client_open(&later);
+	send_large_call(&later);
+	soon(n_kept == 1);
+	client_close(&later);
+	soon(n_connections() == 0);
+	end();
+	(void)rpc_result_raw(kept[0], "1", 1); /* its user was kept for it beyond the listener */
 }
 END_TEST
 
@@ -938,7 +1136,10 @@ CHECK_MAIN("front", tcase_add_test(tc, one_byte_at_a_time); tcase_add_test(tc, a
 	tcase_add_test(tc, close_in_mid_reply); tcase_add_test(tc, a_client_that_is_gone_is_noticed);
 	tcase_add_test(tc, half_closed_clients_get_their_answers); tcase_add_test(tc, half_closed_after_many);
 	tcase_add_test(tc, the_last_line_needs_its_newline); tcase_add_test(tc, only_so_many_unanswered);
-	tcase_add_test(tc, only_so_many_lines_in_a_turn); tcase_add_test(tc, who_does_not_read_is_closed);
+	tcase_add_test(tc, only_so_many_lines_in_a_turn); tcase_add_test(tc, who_does_not_read_is_not_read);
+	tcase_add_test(tc, who_reads_gets_all_that_came_due_at_once); tcase_add_test(tc, unread_replies_of_a_user_are_limited);
+	tcase_add_test(tc, replies_in_batches_count); tcase_add_test(tc, requests_of_a_user_are_limited);
+	tcase_add_test(tc, a_hangup_is_noticed_while_nothing_is_read);
 	tcase_add_test(tc, connections_are_capped); tcase_add_test(tc, without_descriptors_clients_are_turned_away);
 	tcase_add_test(tc, uploads_come_in_order_and_get_their_hash); tcase_add_test(tc, uploads_are_few);
 	tcase_add_test(tc, uploads_are_limited_in_size); tcase_add_test(tc, uploads_of_a_user_are_limited);

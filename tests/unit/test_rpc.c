@@ -596,7 +596,89 @@ START_TEST(answers_to_the_gone_are_dropped)
 }
 END_TEST
 
+static size_t n_told;
+
+static void told_gone(void *ctx, struct rpc_request *r)
+{
+	ck_assert_ptr_eq(ctx, &n_told);
+	ck_assert(rpc_is_gone(r));
+	if (n_told++ == 0)
+		(void)rpc_result_raw(r, "1", 1); /* withdrawn */
+}
+
+START_TEST(who_holds_a_request_is_told_that_its_client_goes)
+{
+	begin();
+	n_told = 0;
+	(void)ask(CALL("1"));
+	(void)ask("[" CALL("2") "," CALL("3") "]");
+	(void)ask(CALL("4"));
+	ck_assert_uint_gt(user.request_bytes, 0);
+	for (size_t i = 0; i < n_kept; i++)
+		rpc_on_gone(kept[i], told_gone, &n_told);
+	rpc_on_gone(kept[0], NULL, NULL);
+	rpc_peer_fini(&peer);
+	ck_assert_uint_eq(n_told, 3);
+	for (size_t i = 0; i < 3; i++) /* the fourth came first and is answered */
+		(void)rpc_result_raw(kept[i], "1", 1);
+	ck_assert_uint_eq(user.request_bytes, 0);
+}
+END_TEST
+
+static void answer_large(struct rpc_request *r, size_t size)
+{
+	char *text = malloc(size);
+
+	ck_assert_ptr_nonnull(text);
+	memset(text, 'x', size);
+	text[0] = text[size - 1] = '"';
+	(void)rpc_result_raw(r, text, size);
+	free(text);
+}
+
+START_TEST(a_reply_too_large_for_a_line_is_an_error)
+{
+	begin();
+	(void)ask(CALL("1"));
+	answer_large(kept[0], LIMIT_REPLY_BYTES);
+	expect_error(buf_text(&peer.out), "1", "reply_too_large", NULL, -1, NULL);
+	(void)ask(CALL("2"));
+	answer_large(kept[1], LIMIT_CONNECTION_OUT_BYTES + 1); /* not even the buffer takes it */
+	expect_error(buf_text(&peer.out), "2", "reply_too_large", NULL, -1, NULL);
+	(void)ask(CALL("3"));
+	answer_large(kept[2], LIMIT_REPLY_BYTES - 100);
+	ck_assert_uint_gt(peer.out.size, LIMIT_REPLY_BYTES - 100);
+	end();
+}
+END_TEST
+
 /* ---- batches ---- */
+
+START_TEST(what_does_not_fit_into_a_batch_is_an_error)
+{
+	struct buf all = BUF_INIT;
+	const char *at;
+	size_t n = 0;
+
+	begin();
+	buf_add_char(&all, '[');
+	for (int i = 0; i < LIMIT_IN_FLIGHT; i++)
+		buf_printf(&all, "%s" CALL("%d"), i ? "," : "", i);
+	buf_add_char(&all, ']');
+	ck_assert_str_eq(ask(buf_text(&all)), "");
+	ck_assert_uint_eq(n_kept, LIMIT_IN_FLIGHT);
+	for (size_t i = 0; i < n_kept; i++)
+		answer_large(kept[i], i == 8 ? 100 : LIMIT_BODY_BYTES);
+	ck_assert_uint_eq(peer.batch_bytes, 0);
+	ck_assert(!peer.out.failed);
+	(void)reply_of(buf_text(&peer.out));
+	for (at = buf_text(&peer.out); (at = strstr(at, "\"code\":\"reply_too_large\"")); at++)
+		n++;
+	ck_assert_uint_eq(n, LIMIT_IN_FLIGHT - 8); /* 7 large ones, and the small one behind the first that was too large */
+	buf_fini(&all);
+	end();
+}
+END_TEST
 
 START_TEST(batches_are_answered_together)
 {
@@ -768,6 +850,8 @@ CHECK_MAIN("rpc", tcase_add_loop_test(tc, envelopes_are_refused, 0, ROWS(envelop
 	tcase_add_test(tc, shutting_down_refuses_the_rest); tcase_add_test(tc, trees_are_printed_exactly);
 	tcase_add_test(tc, answers_may_come_out_of_order); tcase_add_test(tc, errors_carry_extra_members);
 	tcase_add_test(tc, answers_to_the_gone_are_dropped); tcase_add_test(tc, batches_are_answered_together);
+	tcase_add_test(tc, who_holds_a_request_is_told_that_its_client_goes);
+	tcase_add_test(tc, a_reply_too_large_for_a_line_is_an_error); tcase_add_test(tc, what_does_not_fit_into_a_batch_is_an_error);
 	tcase_add_test(tc, batches_without_replies_are_silent); tcase_add_test(tc, bad_batches_are_refused);
 	tcase_add_test(tc, offsets_in_batches_count_from_the_line); tcase_add_loop_test(tc, damaged_lines_get_whole_replies, 0, 3);
 	if (getenv("SANDBOXD_TEST_SPEED")) tcase_add_test(tc, speed))

@@ -49,6 +49,7 @@ class ControlKill(Case):
         self.assertEqual(sorted(c.ids()), sorted(names))
         changing = {"last_exit", "queue", "budget", "started_at", "security", "state_from"}
         for n in names:
+            wait_for(lambda: c.info(n)["durable"] == before[n]["durable"], "the registry to be read")
             after = c.info(n)
             for key in set(before[n]) - changing:
                 self.assertEqual(after[key], before[n][key], (n, key))

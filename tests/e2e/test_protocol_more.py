@@ -148,6 +148,141 @@ class Endless(Case):
         self.assertTrue(self.client.rpc("daemon.ping")["pong"])
 
 
+def lines_of(method, ids, **params):
+    return b"".join(json.dumps({"jsonrpc": "2.0", "id": i, "method": method, "params": params}).encode() + b"\n" for i in ids)
+
+
+def memory_mib(pid):
+    with open("/proc/%d/status" % pid) as f:
+        return next(int(l.split()[1]) >> 10 for l in f if l.startswith("VmRSS"))
+
+
+class Memory(Case):
+    """What clients can make control hold: requests that nobody answers, replies that nobody reads; and that who reads gets all."""
+
+    def queue(self, sandbox):
+        return self.client.info(sandbox)["queue"]
+
+    def test_large_replies_that_come_due_at_once(self):
+        self.client.create("bag", module("big_reply"))
+        with self.daemon.client() as c:
+            c.send(lines_of("sandbox.call", range(32), id="bag", function="reply", args={"bytes": 1000000}))
+            for _ in range(32):
+                self.assertEqual(len(json.loads(c.line())["result"]["result"]["text"]), 1000000)
+
+    def test_batches_with_large_replies(self):
+        self.client.create("bagb", module("big_reply"))
+        for n in (7, 9, 32):
+            call = {"jsonrpc": "2.0", "method": "sandbox.call", "params": {"id": "bagb", "function": "reply", "args": {"bytes": 1000000}}}
+            with self.daemon.client() as c:
+                replies = c.raw(json.dumps([dict(call, id=i) for i in range(n)]).encode())
+            self.assertEqual(sorted(r["id"] for r in replies), list(range(n)))
+            good = [r for r in replies if "result" in r]
+            self.assertEqual(len(good), min(n, 8))
+            self.assertEqual({error_code(r) for r in replies if "error" in r}, {"reply_too_large"} if n > 8 else set())
+
+    def test_replies_that_nobody_reads(self):
+        self.client.create("unread", module("big_reply"))
+        pid = self.client.rpc("daemon.info")["control_pid"]
+        clients, call = [], {"id": "unread", "function": "reply", "args": {"bytes": 900000}}
+        try:
+            for _ in range(100):
+                c = self.daemon.client()
+                clients.append(c)
+                c.send(lines_of("sandbox.call", range(6), **call))
+            wait_for(lambda: self.queue("unread")["done"] == 600 or self.queue("unread")["waiting"] + self.queue("unread")["running"] == 0,
+                     "all calls")
+            self.assertLess(memory_mib(pid), 300)
+            self.assertEqual(self.client.call("unread", "length", text="x"), {"bytes": 1})
+            self.assertIn("of replies to this user are unread", self.daemon.log())
+        finally:
+            for c in clients:
+                c.close()
+
+    def test_calls_to_a_sandbox_that_hangs(self):
+        """Beyond 64 MiB large ones are busy; when their clients go, so do those that weren't sent, but for one with a key."""
+        self.client.create("hung", module("big_reply"), shutdown_ms=100)
+        pid, clients = self.client.rpc("daemon.info")["control_pid"], []
+        os.kill(self.client.info("hung")["pid"], signal.SIGSTOP)
+        call = {"id": "hung", "function": "length", "timeout_ms": 600000}
+        try:
+            for _ in range(24):
+                c = self.daemon.client()
+                clients.append(c)
+                c.send(lines_of("sandbox.call", range(30), args={"text": "x" * 1000000}, **call))
+            self.assertEqual(error_code(json.loads(clients[-1].line())), "busy")
+            queue = self.queue("hung")
+            self.assertGreater(queue["waiting"], 20)
+            self.assertLess(queue["waiting"] + queue["running"], 68)
+            self.assertLess(memory_mib(pid), 300)
+            clients[-1].send(lines_of("sandbox.call", [99], args={"text": "small"}, request_key="kept", **call))
+            wait_for(lambda: self.queue("hung")["waiting"] == queue["waiting"] + 1, "the small one")
+        finally:
+            for c in clients:
+                c.close()
+        wait_for(lambda: self.queue("hung")["waiting"] == 1, "the queue without those whose clients have gone")
+        self.assertEqual(self.client.rpc("request.outcome", request_key="kept")["state"], "running")
+        self.client.destroy("hung")
+
+
+@needs_root()
+class Slots(Case):
+    """Connections of others, however many, don't keep administrators out."""
+
+    config = "socket_mode = 0666\noperators = %s\n" % ", ".join(str(70000 + i) for i in range(4))
+
+    def hold(self, uid, n):
+        """A process of this user with n connections: (how many were served, how to end it)."""
+        out, into = os.pipe()
+        wait_r, wait_w = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.close(wait_w)
+                os.setgroups([])
+                os.setresgid(uid, uid, uid)
+                os.setresuid(uid, uid, uid)
+                served, clients = 0, []
+                for _ in range(n):
+                    c = Client(self.daemon.socket)
+                    clients.append(c)
+                    with contextlib.suppress(OSError, Closed):
+                        served += "result" in c.raw(b'{"jsonrpc":"2.0","id":1,"method":"daemon.ping"}')
+                os.write(into, b"%d" % served)
+                os.close(into)
+                os.read(wait_r, 1)
+            finally:
+                os._exit(0)
+        os.close(into)
+        os.close(wait_r)
+        with os.fdopen(out, "rb") as f:
+            served = int(f.read() or b"-1")
+
+        def end():
+            os.close(wait_w)
+            os.waitpid(pid, 0)
+
+        return served, end
+
+    def test_slots(self):
+        ends = []
+        try:
+            served, end = self.hold(OTHER_UID, 20)
+            ends.append(end)
+            self.assertEqual(served, 8)
+            total = 8 + 1  # and the test's own
+            for i in range(4):
+                served, end = self.hold(70000 + i, 258)
+                ends.append(end)
+                self.assertEqual(served, min(256, 1024 - 32 - total))
+                total += served
+            with self.daemon.client() as c:
+                self.assertEqual(c.rpc("daemon.info")["right"], "admin")
+        finally:
+            for end in ends:
+                end()
+
+
 def nested(depth, inner=b"1"):
     return b"[" * depth + inner + b"]" * depth
 

@@ -85,6 +85,17 @@ void buf_add_text(struct buf *b, const char *s)
 	buf_add(b, s, strlen(s));
 }
 
+void buf_add_u64(struct buf *b, uint64_t v)
+{
+	char digits[20];
+	size_t at = sizeof digits;
+
+	do
+		digits[--at] = (char)('0' + v % 10);
+	while ((v /= 10) > 0);
+	buf_add(b, digits + at, sizeof digits - at);
+}
+
 void buf_printf(struct buf *b, const char *format, ...)
 {
 	size_t had = b->room - b->size;

@@ -25,6 +25,7 @@ void *buf_extend(struct buf *b, size_t n);          /* n uninitialised bytes at 
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_add_char(struct buf *b, char c);
 void buf_add_text(struct buf *b, const char *s);
+void buf_add_u64(struct buf *b, uint64_t v); /* in decimal */
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void buf_drop_front(struct buf *b, size_t n);       /* forgets the first n bytes */
 char *buf_text(struct buf *b);                      /* NUL-terminated view (the NUL isn't counted); "" when failed */

@@ -257,7 +257,7 @@ static size_t take_descriptors(struct msghdr *m, int *fds, size_t most)
 	return taken;
 }
 
-ssize_t fd_message_receive(int socket_fd, void *data, size_t room, int fds[FD_MESSAGE_MAX], size_t *n_fds)
+ssize_t fd_message_receive_once(int socket_fd, void *data, size_t room, int fds[FD_MESSAGE_MAX], size_t *n_fds)
 {
 	union {
 		struct cmsghdr align;
@@ -279,7 +279,7 @@ ssize_t fd_message_receive(int socket_fd, void *data, size_t room, int fds[FD_ME
 	/* A peer that ended with messages of ours unread: the kernel tells that once, in front of what the peer had sent. */
 	do
 		n = recvmsg(socket_fd, &m, MSG_CMSG_CLOEXEC);
-	while (n == -1 && (errno == EINTR || (errno == ECONNRESET && !was_reset && (was_reset = true))));
+	while (n == -1 && errno == ECONNRESET && !was_reset && (was_reset = true));
 	if (n == -1)
 		return -1;
 	if (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
@@ -289,5 +289,15 @@ ssize_t fd_message_receive(int socket_fd, void *data, size_t room, int fds[FD_ME
 	}
 	/* An empty message is the end for the caller, who then looks for no descriptors. */
 	*n_fds = take_descriptors(&m, fds, n == 0 ? 0 : FD_MESSAGE_MAX);
+	return n;
+}
+
+ssize_t fd_message_receive(int socket_fd, void *data, size_t room, int fds[FD_MESSAGE_MAX], size_t *n_fds)
+{
+	ssize_t n;
+
+	do
+		n = fd_message_receive_once(socket_fd, data, room, fds, n_fds);
+	while (n == -1 && errno == EINTR);
 	return n;
 }

@@ -41,5 +41,7 @@ int fd_message_send2(int socket_fd, const void *head, size_t head_size, const vo
 /* Receives one message into data; fds[0..*n_fds) are close-on-exec and the caller's; surplus ones are closed.
  * Returns its size, 0 at EOF, -1 with errno; EMSGSIZE (message or descriptors truncated: all its fds are closed). */
 ssize_t fd_message_receive(int socket_fd, void *data, size_t room, int fds[FD_MESSAGE_MAX], size_t *n_fds);
+/* The same, but a signal ends the waiting: EINTR. */
+ssize_t fd_message_receive_once(int socket_fd, void *data, size_t room, int fds[FD_MESSAGE_MAX], size_t *n_fds);
 
 #endif

@@ -70,7 +70,7 @@ int host_receive(int channel_fd, struct host_incoming *in, struct err *e)
 	free(in->large);
 	in->large = NULL;
 	fd_close(&in->state_fd);
-	n = fd_message_receive(channel_fd, in->buffer, LIMIT_MESSAGE_BYTES, fds, &n_fds);
+	n = fd_message_receive_once(channel_fd, in->buffer, LIMIT_MESSAGE_BYTES, fds, &n_fds);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n < 0 && errno != ECONNRESET)

@@ -21,7 +21,7 @@ struct host_incoming {
 int host_incoming_init(struct host_incoming *in, struct err *e);
 void host_incoming_fini(struct host_incoming *in);
 
-/* 1: a message; 0: nothing there now (EAGAIN); -1 with err: EOF (sys_errno 0, name "eof") or a violation of the contract
+/* 1: a message; 0: nothing there now (EAGAIN), or a signal came while it waited (EINTR); -1 with err: EOF (sys_errno 0, name "eof") or a violation of the contract
  * (wrong magic, sizes that don't agree, body too large, surplus descriptors): the peer can't be trusted any more. */
 int host_receive(int channel_fd, struct host_incoming *in, struct err *e);
 

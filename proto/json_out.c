@@ -3,7 +3,6 @@
  * Writes JSON that the strict scanner accepts, whatever it is given. Errors stay in the buffer (failed). */
 #include "proto/json_out.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,16 +114,29 @@ void json_out_text_n(struct json_out *o, const char *key, const char *s, size_t 
 	put_string(o->to, s, n);
 }
 
+static void put_integer(struct buf *to, bool negative, uint64_t size)
+{
+	bool quoted = size > (uint64_t)EXACT_MAX;
+
+	if (quoted)
+		buf_add_char(to, '"');
+	if (negative)
+		buf_add_char(to, '-');
+	buf_add_u64(to, size);
+	if (quoted)
+		buf_add_char(to, '"');
+}
+
 void json_out_i64(struct json_out *o, const char *key, int64_t v)
 {
 	begin(o, key);
-	buf_printf(o->to, v > EXACT_MAX || v < -EXACT_MAX ? "\"%" PRId64 "\"" : "%" PRId64, v);
+	put_integer(o->to, v < 0, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
 }
 
 void json_out_u64(struct json_out *o, const char *key, uint64_t v)
 {
 	begin(o, key);
-	buf_printf(o->to, v > (uint64_t)EXACT_MAX ? "\"%" PRIu64 "\"" : "%" PRIu64, v);
+	put_integer(o->to, false, v);
 }
 
 /* 15 digits always survive the way there and back, so the shortest text has as many or needs 16 or 17. The
@@ -168,6 +180,12 @@ void json_out_null(struct json_out *o, const char *key)
 	buf_add_text(o->to, "null");
 }
 
+static void replace_by_space(char *text, size_t n, char c)
+{
+	for (char *at = text, *end = text + n; (at = memchr(at, c, (size_t)(end - at))); )
+		*at++ = ' ';
+}
+
 /* Between tokens a newline is only space, and inside of strings checked JSON has none: so each becomes a
  * space. */
 void json_out_raw(struct json_out *o, const char *key, const char *json, size_t n)
@@ -176,6 +194,9 @@ void json_out_raw(struct json_out *o, const char *key, const char *json, size_t 
 
 	begin(o, key);
 	copy = buf_extend(o->to, n);
-	for (size_t i = 0; copy && i < n; i++)
-		copy[i] = json[i] == '\n' || json[i] == '\r' ? ' ' : json[i];
+	if (!copy || n == 0)
+		return;
+	memcpy(copy, json, n);
+	replace_by_space(copy, n, '\n');
+	replace_by_space(copy, n, '\r');
 }

@@ -116,7 +116,7 @@ enum spawner_job { SPAWNER_JOB_COMPILE_C = 1 };
 #define SPAWNER_F_TIMED_OUT 0x80u /* JOB_DONE: ended by its time limit */
 
 /* Exit status of a control that can't start for a reason that a successor would find too (a registry of a newer format): the spawner ends. */
-#define CONTROL_EXIT_REFUSED 3
+#define CONTROL_EXIT_REFUSED 78 /* EX_CONFIG */
 
 struct spawner_message {
 	uint32_t version;      /* SPAWNER_WIRE_VERSION */

@@ -85,8 +85,8 @@ static bool is_up(const struct sandbox *sb)
 static enum rpc_key_fate resolve_life(const struct sandbox *sb, const struct outcome *row, struct buf *to)
 {
 	switch ((int)row->method) {
-	case METHOD_SANDBOX_CREATE:
-		return is_starting(sb) ? RPC_KEY_UNDECIDED : as_info(sb, to);
+	case METHOD_SANDBOX_CREATE: /* one that was cut off before it was ready is on its way out: then it was not begun */
+		return is_starting(sb) || sb->life.creating ? RPC_KEY_UNDECIDED : as_info(sb, to);
 	case METHOD_SANDBOX_DESTROY:
 		return sb->life.state == LIFE_STOPPING ? RPC_KEY_UNDECIDED : RPC_KEY_NOT_BEGUN;
 	case METHOD_SANDBOX_START:

@@ -47,6 +47,7 @@ struct host {
 	struct replies replies;
 	struct host_waiting *first, **last;
 	unsigned n_waiting;
+	bool came_empty; /* the last receive brought no message: it may not wait for one */
 	bool stopped; /* the loop ends */
 	int exit_status;
 };

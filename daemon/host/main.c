@@ -76,7 +76,7 @@ static void adopt_descriptors(void)
 	for (int fd = 0; fd < HOST_FD_CHANNEL; fd++)
 		if (fcntl(fd, F_GETFD) < 0)
 			death_end(HOST_EXIT_CONTRACT, "one of the descriptors 0, 1, 2 is missing");
-	if (fcntl(HOST_FD_CHANNEL, F_SETFD, FD_CLOEXEC) < 0 || fd_set_nonblocking(HOST_FD_CHANNEL, true) < 0)
+	if (fcntl(HOST_FD_CHANNEL, F_SETFD, FD_CLOEXEC) < 0 || fd_set_nonblocking(HOST_FD_CHANNEL, false) < 0)
 		death_end(HOST_EXIT_RESOURCE, "cannot prepare the channel");
 	check_no_surplus();
 	(void)close_range(HOST_FD_CHANNEL + 1, ~0u, 0);

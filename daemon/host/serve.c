@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,11 +59,18 @@ static void reply_error(struct host *h, uint64_t number, const struct err *e)
 	buf_fini(&body);
 }
 
+/* What a module prints belongs to the call that it printed it in. */
+static void flush_output(void)
+{
+	if (__fpending(stdout) > 0)
+		(void)fflush(stdout);
+}
+
 static void call_ended(void)
 {
 	death_running("");
 	attention_call_ended();
-	(void)fflush(stdout); /* what a module prints belongs to the call that it printed it in */
+	flush_output();
 }
 
 /* A cast's caller is answered when its function begins; how it ends is told by a message of its own. */
@@ -309,6 +317,7 @@ static void take_message(struct host *h, struct host_incoming *in)
 	struct err e = ERR_INIT;
 	int rc = host_receive(h->channel_fd, in, &e);
 
+	h->came_empty = rc == 0;
 	if (rc == 0)
 		return;
 	if (rc < 0 && strcmp(e.name, "eof") == 0)
@@ -338,10 +347,13 @@ static void run_timer(struct host *h)
 {
 	char name[LIMIT_FUNCTION_BYTES + 1], line[LIMIT_LOG_TEXT_BYTES];
 	struct err e = ERR_INIT;
-	int64_t now_us = clock_monotonic_us();
+	int64_t due_us = timer_due_us(h), now_us;
 	int rc;
 
-	if (timer_due_us(h) > now_us)
+	if (due_us == INT64_MAX)
+		return;
+	now_us = clock_monotonic_us();
+	if (due_us > now_us)
 		return;
 	(void)snprintf(name, sizeof name, "%s", instance_timer_name(h->now.instance));
 	death_running(name);
@@ -352,14 +364,14 @@ static void run_timer(struct host *h)
 		(void)snprintf(line, sizeof line, "timer %s failed: %s (%s)", name, e.text, e.name);
 		lines_log(NULL, SBX_WARNING, line, strlen(line));
 	}
-	(void)fflush(stdout);
+	flush_output();
 }
 
 /* ---- the loop ---- */
 
-static int wait_ms(const struct host *h, int64_t now_us)
+static int wait_ms(const struct host *h)
 {
-	int64_t until = timer_due_us(h);
+	int64_t until = timer_due_us(h), now_us;
 
 	if (copy_running(&h->rehearsal))
 		until = h->rehearsal.deadline_us;
@@ -367,23 +379,26 @@ static int wait_ms(const struct host *h, int64_t now_us)
 		until = h->saving.deadline_us;
 	if (until == INT64_MAX)
 		return -1;
+	now_us = clock_monotonic_us();
 	if (until - now_us > (int64_t)INT_MAX * 1000)
 		return INT_MAX;
 	return until <= now_us ? 0 : (int)((until - now_us + 999) / 1000);
 }
 
-/* true: the channel has something. */
+/* true: the channel has something; or nothing else can come, and the receive itself waits, which spares a system call per message. */
 static bool wait_for_work(struct host *h)
 {
 	struct pollfd fds[1 + 2 * COPY_POLLFDS] = { { .fd = h->channel_fd, .events = POLLIN } };
 	nfds_t n = 1;
-	int rc;
+	int rc, ms = wait_ms(h);
 
 	n += copy_pollfds(&h->rehearsal, fds + n);
 	n += copy_pollfds(&h->saving, fds + n);
 	if (attention_word && poll(fds, n, 0) == 0)
 		attention_clear(); /* whom it was meant for has ended; the next call may run in peace */
-	rc = poll(fds, n, wait_ms(h, clock_monotonic_us()));
+	if (n == 1 && ms == -1 && !h->came_empty)
+		return true;
+	rc = poll(fds, n, ms);
 	if (rc < 0 && errno != EINTR)
 		death_end(HOST_EXIT_RESOURCE, "cannot wait for messages");
 	if (rc > 0 && (fds[0].revents & (POLLHUP | POLLNVAL)))
@@ -408,9 +423,10 @@ void serve(struct host *h)
 	if (host_incoming_init(&in, &e) < 0)
 		death_end(HOST_EXIT_RESOURCE, e.text);
 	while (!h->stopped) {
+		death_if_forked();
 		if (wait_for_work(h))
 			take_message(h, &in);
-		if (!h->stopped)
+		if (!h->stopped && (copy_running(&h->rehearsal) || copy_running(&h->saving)))
 			txn_progress(h, clock_monotonic_us());
 		run_waiting(h);
 		if (!h->stopped)

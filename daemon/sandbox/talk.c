@@ -227,7 +227,9 @@ static void answer_call(struct sandbox *sb, struct rpc_request *r, const struct 
 	}
 	buf_add(&b, "{\"result\":", 10);
 	buf_add(&b, head->body_bytes ? body : "null", head->body_bytes ? head->body_bytes : 4);
-	buf_printf(&b, ",\"version\":%u}", sb->versions.current);
+	buf_add(&b, ",\"version\":", 11);
+	buf_add_u64(&b, sb->versions.current);
+	buf_add_char(&b, '}');
 	if (b.failed) {
 		err_set(&e, ERR_INTERNAL, "no memory for the result");
 		(void)rpc_error(r, &e, NULL);
@@ -444,6 +446,14 @@ static bool link_awaits(struct host_link *l, uint64_t number)
 	return number >> 32 < h->sandbox->control->begin.epoch && h->old_replies++ < LIMIT_REPLIES_UNACKED + 2 * LIMIT_CALLS_IN_HOST;
 }
 
+/* Without a running call the next message is waited for: to look at once would cost a system call per call. */
+static bool link_expects(struct host_link *l)
+{
+	struct host *h = l->ctx;
+
+	return !h->sandbox || h->sandbox->calls.running.n > 0;
+}
+
 static void link_message(struct host_link *l, const struct host_message *head, const char *body)
 {
 	struct host *h = l->ctx;
@@ -507,7 +517,7 @@ static void link_broken(struct host_link *l, const char *why)
 	}
 }
 
-const struct host_link_owner sandbox_host_owner = { link_awaits, link_message, link_output, link_writable, link_broken };
+const struct host_link_owner sandbox_host_owner = { link_awaits, link_expects, link_message, link_output, link_writable, link_broken };
 
 /* ---- calls ---- */
 

@@ -67,8 +67,9 @@ static void ask(const struct spawner_message *m, size_t n_fds, int fd)
 		FUZZ_MUST(e.sys_errno != 0);
 		return;
 	}
-	FUZZ_MUST(m->op == SPAWNER_READY || m->op == SPAWNER_TABLE || m->op == SPAWNER_JOB || m->op == SPAWNER_JOB_KILL ||
-		m->op == SPAWNER_FINISHED || name_is_id(m->sandbox, strlen(m->sandbox)));
+	if (m->op == SPAWNER_HOLD || m->op == SPAWNER_KEEP || m->op == SPAWNER_FORGET || m->op == SPAWNER_START || m->op == SPAWNER_SIGNAL ||
+		m->op == SPAWNER_ACK_EXIT)
+		FUZZ_MUST(name_is_id(m->sandbox, strlen(m->sandbox)));
 	if (validate_keep(m->kind, fd, &e) != 0)
 		fuzz_refused(&e);
 	else

@@ -241,11 +241,19 @@ START_TEST(early_answers)
 }
 END_TEST
 
+static void never_told(void *ctx, struct rpc_request *r)
+{
+	(void)ctx;
+	(void)r;
+	ck_abort_msg("one with a key goes on without its client");
+}
+
 START_TEST(a_client_that_goes)
 {
 	begin();
 	(void)CALL("k");
 	rpc_key_sent(kept[0], 5);
+	rpc_on_gone(kept[0], never_told, NULL);
 	(void)CALL("k");
 	rpc_peer_fini(&peer);
 	rpc_peer_init(&peer, 9, &user, RIGHTS_OPERATOR, NULL);

@@ -49,7 +49,9 @@ static char *module_value(struct json_span info)
 	     *version = output_text(json_get(info, "version"));
 	char *state = output_text(json_get(info, "state_version"));
 	char *abi = output_text(json_get(info, "abi"));
-	char *all = output_format("%s, version %s, state version %s, ABI %s", module, version, state, abi);
+	bool known = strcmp(abi, "-") != 0; /* by daemons since ABI 1.1 */
+	char *all = output_format("%s, version %s, state version %s%s%s", module, version, state, known ? ", ABI " : "",
+		known ? abi : "");
 
 	free(abi);
 	free(module);

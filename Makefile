@@ -62,6 +62,7 @@ example_modules += $(if $(shell command -v $(CXX)),$(patsubst %.cc,$(BUILD)/%.so
 example_modules += $(if $(shell command -v $(RUSTC)),$(addprefix $(BUILD)/examples/tally-rs/,tally.so tally_v2.so))
 fuzz_programs := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_$(or $(TARGET),*).c))
 bench_programs := $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
+bench_modules := $(patsubst %.c,$(BUILD)/%.so,$(wildcard bench/modules/*.c))
 run_tests := SANDBOXD_BUILD=$(abspath $(BUILD)) python3 tests/run.py
 
 Q := $(if $(V),,@)
@@ -122,6 +123,8 @@ $(BUILD)/examples/%.so: examples/%.cc examples/words/words.h proto/sandbox_modul
 $(BUILD)/examples/tally-rs/%.so: examples/tally-rs/tally.rs examples/tally-rs/sbx.rs
 	$(call say,RUSTC,$<)mkdir -p $(@D) && MAKEFLAGS= $(RUSTC) --edition 2021 --crate-type cdylib --crate-name $* -C opt-level=1 -C strip=symbols \
 		$(if $(filter %_v2,$*),--cfg v2) $< -o $@
+$(BUILD)/bench/modules/%.so: bench/modules/%.c proto/sandbox_module.h bench/modules/bag.c examples/kv/kv.c
+	$(call say,MODULE,$<)mkdir -p $(@D) && $(MODULE_CC) $(module_cflags) $< -o $@
 $(BUILD)/bench/state: bench/state.c $(call lib,host) $(call lib,proto)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(our_cppflags) $(our_cflags) $(CFLAGS) $^ -o $@ $(libs_host)
 $(BUILD)/bench/%: bench/%.c bench/drive.h $(call lib,proto)
@@ -241,7 +244,7 @@ demo: deps
 	$(Q)SANDBOXD_BUILD=$(abspath $(BUILD)) python3 examples/demo/demo.py
 
 bench: deps
-	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all $(bench_programs) $(example_modules)
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all $(bench_programs) $(bench_modules) $(example_modules)
 	$(Q)SANDBOXD_BUILD=$(abspath $(BUILD)) python3 bench/bench.py
 
 clean:

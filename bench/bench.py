@@ -7,7 +7,7 @@ usage: bench.py [--pairs N] [--json FILE]
 A private daemon and bench/floor (the same kernel work without a daemon) are measured in turns, pair by pair, so that both see
 the same machine: N pairs of each row (200), the side that begins alternating. Shown are medians, p99 and their ratios.
 What each row means:
-  create -> first call      request of sandbox.create (object already uploaded) -> the reply of a call sent after create's reply;
+  create -> first call      without and with persistence (`persist`): request of sandbox.create (object already uploaded) -> the reply of a call sent after create's reply;
                             beside the floor's spawn: one clone3 with pid, mount, ipc and uts namespaces, own root, Landlock,
                             filter, dlopen, reply. Its second line is beside the same work with exec, its
                             third beside exec with Landlock and filter alone, as this version's hosts are exec'ed
@@ -18,16 +18,21 @@ What each row means:
   calls/s                   8 connections with 8 requests in flight each (and one connection with 8), beside a bare relay that
                             passes messages of the same size through one process to a second one and back; a pair is a batch.
                             The relay's second hop keeps messages apart, as the daemon's channel does; "of streams" doesn't
-  reload pause              for how long the reload itself kept calls waiting (the daemon's pause_us), small state, 4 calls in
-                            flight; then the whole request
+  reload pause              for how long the reload itself kept calls waiting (the daemon's pause_us), 4 calls in flight; then the
+                            whole request. With a small state; with a map of 1,000,000 keys (examples/kv); with 1 MiB and 100 MiB
+                            of bytes, beside a copy of as many into a memfd that was filled before, and out of it
   memory                    private memory (USS: Private_* of smaps_rollup) of idle sandboxes, beside a bare forked child with the
                             object loaded; growth of control's private memory per sandbox,
                             from the 101st to the 200th
+  sandbox.list              request -> reply of a page of 500 rows: for so long the control process does nothing else
+  10^6, 100 MiB             inside a host, without processes: processor time to save such a state into a fresh memfd, into one that
+                            was filled before, and to restore it (bench/state)
 A goal that is missed is shown, and isn't a failure of the run. A call that fails, or isn't counted by the module, is.
 """
 import json
 import os
 import platform
+import subprocess
 import sys
 import time
 
@@ -39,6 +44,13 @@ CALLERS, DEPTH = 8, 8
 LOAD = 4
 IDLE = 20
 IDLE_FOR_CONTROL = 100
+PAGE = 500
+KEYS = 1000000
+MIB = 1 << 20
+MEMORY_LARGE = 2 << 30
+ROUNDS_LARGE = 9
+ROUNDS_STATE = 3
+SMALL, MAP, BYTES = range(3)  # the client's subjects of a reload
 SECONDS_MAX = 170
 
 NOTE = """\
@@ -61,15 +73,15 @@ class Sides:
     def __init__(self):
         self.floor = self.daemon = self.client = None
 
-    def start(self, cpus):
+    def start(self, cpus, memory_bytes=None):
         before = os.sched_getaffinity(0)
         os.sched_setaffinity(0, cpus)
         try:
             self.floor = Floor()
-            self.daemon = Daemon()
-            examples = os.path.join(BUILD, "examples/counter")
-            self.client = Server(os.path.join(BUILD, "bench/client"), self.daemon.path,
-                                 os.path.join(examples, "counter_v1.so"), os.path.join(examples, "counter_v2.so"))
+            self.daemon = Daemon(memory_bytes)
+            self.client = Server(os.path.join(BUILD, "bench/client"), self.daemon.path, *(os.path.join(BUILD, name) for name in (
+                "examples/counter/counter_v1.so", "examples/counter/counter_v2.so", "examples/kv/kv.so", "bench/modules/kv_again.so",
+                "bench/modules/bag.so", "bench/modules/bag_again.so")))
             if self.client.line() != "ready":
                 raise Failed("the client is not ready")
         finally:
@@ -88,11 +100,11 @@ class Bench:
         self.sides = self.floor = self.client = None
         self.landlock = 0
 
-    def run(self, cpus, *parts):
+    def run(self, cpus, *parts, memory_bytes=None):
         """Runs parts of the benchmark with a daemon of their own, which is ended whatever happens."""
         self.sides = Sides()
         try:
-            self.sides.start(cpus)
+            self.sides.start(cpus, memory_bytes)
             self.floor, self.client = self.sides.floor, self.sides.client
             self.landlock = max(0, int(self.floor.ask("landlock")[0]))
             for part in parts:
@@ -104,11 +116,11 @@ class Bench:
         finally:
             self.sides.end()
 
-    def interleave(self, ours, floors):
+    def interleave(self, ours, floors, pairs=None):
         """Calls both in turns; ours and floors return lists of numbers per turn, which are gathered by position."""
         left, right = [], []
         ours(), floors()  # the first of each is warm-up
-        for i in range(self.pairs):
+        for i in range(pairs or self.pairs):
             if i % 2:
                 b, a = floors(), ours()
             else:
@@ -132,16 +144,19 @@ class Bench:
     # ---- the rows ----
 
     def create(self):
-        a, b = self.interleave(lambda: self.client.ask("create", 4),
+        a, b = self.interleave(lambda: self.client.ask("create 0", 4) + self.client.ask("create 1", 4),
                                lambda: self.floor.ask("spawn") + self.floor.ask("spawn-exec") + self.floor.ask("exec-locked"))
         spawn, with_exec, exec_only = ([x[i] for x in b] for i in range(3))
-        reply, call, total, destroy = ([x[i] for x in a] for i in range(4))
-        self.row("create -> first call", "us", total, spawn, "ratio <= 1.0", lambda r: r["ratio"]["median"] <= 1.0, floor_name="spawn")
-        self.row("  beside all of it with exec", "us", total, with_exec, floor_name="spawn-exec")
-        self.row("  beside exec, no namespaces", "us", total, exec_only, floor_name="exec-locked")
-        self.row("  create's reply alone", "us", reply)
-        self.row("  the first call alone", "us", call)
-        self.row("destroy", "us", destroy)
+        for name, at in (("", 0), (", persist", 4)):
+            reply, call, total, destroy = ([x[at + i] for x in a] for i in range(4))
+            self.row("create -> first call" + name, "us", total, spawn, "ratio <= 1.0", lambda r: r["ratio"]["median"] <= 1.0,
+                     floor_name="spawn")
+            if not at:
+                self.row("  beside all of it with exec", "us", total, with_exec, floor_name="spawn-exec")
+                self.row("  beside exec, no namespaces", "us", total, exec_only, floor_name="exec-locked")
+            self.row("  create's reply alone", "us", reply)
+            self.row("  the first call alone", "us", call)
+            self.row("destroy" + name, "us", destroy)
 
     def restart(self):
         a, b = self.interleave(lambda: self.client.ask("restart"), lambda: self.floor.ask("restart"))
@@ -172,11 +187,53 @@ class Bench:
             self.row("  beside a relay of streams", "1/s", ours, stream, more_is_better=True, floor_name="relay-stream")
 
     def reload(self):
-        got = [self.client.ask("reload %d" % LOAD, 4) for _ in range(self.pairs)]
+        got = [self.reload_once(SMALL) for _ in range(self.pairs)]
         self.row("reload pause, small state", "us", [x[0] for x in got], None, "300, p99 1500",
                  lambda r: r["daemon"]["median"] <= 300 and r["daemon"]["p99"] <= 1500)
+        self.reload_rest(got)
+
+    def reload_once(self, subject):
+        return self.client.ask("reload %d %d" % (subject, LOAD), 4)
+
+    def reload_rest(self, got):
         self.row("  new calls held", "us", [x[1] for x in got])
         self.row("  the whole request", "us", [x[2] for x in got])
+
+    def begin(self, subject, n):
+        counted = self.client.ask("begin %d %d %d" % (subject, n, MEMORY_LARGE))[0]
+        if counted != n:
+            raise Failed("the state has %d of what should be %d" % (counted, n))
+
+    def reload_large(self):
+        self.begin(MAP, KEYS)
+        got = [self.reload_once(MAP) for _ in range(min(ROUNDS_LARGE, self.pairs))]
+        self.client.ask("end %d" % MAP)
+        self.row("reload pause, map of 1,000,000 keys", "us", [x[0] for x in got], None, "150 ms",
+                 lambda r: r["daemon"]["median"] <= 150000)
+        self.reload_rest(got)
+        for size in (1, 100):
+            self.begin(BYTES, size * MIB)
+            got, floors = self.interleave(lambda: self.reload_once(BYTES), lambda: self.floor.ask("copy %d" % (size * MIB), 2),
+                                          min(ROUNDS_LARGE if size > 1 else 10 * ROUNDS_LARGE, self.pairs))
+            self.client.ask("end %d" % BYTES)
+            self.row("reload pause, %d MiB of bytes" % size, "us", [x[0] for x in got], [x[1] for x in floors], "ratio <= 1.5",
+                     lambda r: r["ratio"]["median"] <= 1.5, floor_name="copy, warm memfd")
+            self.reload_rest(got)
+
+    def page(self):
+        """A page of sandbox.list: bench and phoenix are there already."""
+        n = PAGE - 2
+        self.client.ask("fill 0 %d" % n, n)
+        took = [self.client.ask("list %d" % PAGE)[0] for _ in range(self.pairs)]
+        self.client.ask("empty 0 %d" % n)
+        self.row("sandbox.list, a page of %d" % PAGE, "us", took)
+
+    def state(self):
+        """Medians of its own rounds, in processor time."""
+        text = subprocess.run([os.path.join(BUILD, "bench/state"), str(ROUNDS_STATE)], stdout=subprocess.PIPE, check=True).stdout
+        for name, got in json.loads(text).items():
+            for key, what in (("save_fresh_ms", "save, fresh memfd"), ("save_again_ms", "save, warm memfd"), ("restore_ms", "restore")):
+                self.row("%s: %s" % (name, what), "ms", [got[key]], samples=ROUNDS_STATE)
 
     def memory(self):
         control = int(self.client.ask("control")[0])
@@ -203,11 +260,11 @@ def shown(value):
 
 
 def table(rows):
-    line = "%-35s %4s %9s %9s %9s %9s %7s %7s  %-14s %s"
+    line = "%-37s %4s %9s %9s %9s %9s %7s %7s  %-14s %s"
     print(line % ("row", "unit", "daemon", "p99", "floor", "p99", "ratio", "p99", "goal", ""))
     for r in rows:
         if "skipped" in r:
-            print("%-35s not measured: %s" % (r["row"], r["skipped"]))
+            print("%-37s not measured: %s" % (r["row"], r["skipped"]))
             continue
         floor, ratio = r["floor"] or {}, r["ratio"] or {}
         print(line % (r["row"], r["unit"], shown(r["daemon"]["median"]), shown(r["daemon"]["p99"]), shown(floor.get("median")),
@@ -236,7 +293,9 @@ def main(argv):
     bench = Bench(pairs)
     cpus = os.sched_getaffinity(0)
     bench.run({max(cpus)}, bench.call_on_one_cpu)
-    bench.run(cpus, bench.call, bench.calls, bench.create, bench.restart, bench.reload, bench.memory)
+    bench.run(cpus, bench.call, bench.calls, bench.create, bench.restart, bench.reload, bench.memory, bench.page)
+    bench.run(cpus, bench.reload_large, memory_bytes=MEMORY_LARGE)
+    bench.state()
     about = {"pairs": pairs, "kernel": platform.release(), "cpus": os.cpu_count(), "uid": os.getuid(), "landlock_abi": bench.landlock,
              "load_average": os.getloadavg()[0], "seconds": round(time.monotonic() - started, 1)}
     print("%(pairs)d pairs, interleaved, in %(seconds).0f s; kernel %(kernel)s, %(cpus)d cpus, load %(load_average).1f, uid %(uid)d,"
@@ -253,5 +312,5 @@ def main(argv):
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
-    except (Failed, OSError) as e:
+    except (Failed, OSError, subprocess.CalledProcessError) as e:
         sys.exit("bench: %s" % e)

@@ -2,17 +2,22 @@
  *
  * The daemon's side of the benchmark: a caller in C, so that what is measured is sandboxd and not a script.
  *
- *   client SOCKET V1.so V2.so    uploads both objects, creates the sandboxes `bench` and `phoenix` of the first, says "ready"
+ *   client SOCKET V1.so V2.so ...    two objects for each subject of a reload; uploads those of the first (subject 0),
+ *                       creates the sandboxes `bench` and `phoenix` of it, says "ready"
  *
  * A command per line on stdin; each answer is numbers, one per line, in microseconds; "error ..." ends the program.
- *   create              4 lines: request of create -> its reply; the call after it; both together (the row "create -> first call
+ *   create PERSIST      4 lines, with persist false (0) or true (1): request of create -> its reply; the call after it; both together (the row "create -> first call
  *                       answered"); then destroy. One connection, the object is uploaded already, the call follows the reply.
  *   call N              N lines: one caller, one call at a time, from the request to its reply
  *   calls CALLERS DEPTH N    1 line: per call, when CALLERS connections with DEPTH requests in flight each make N calls in all;
  *                       the module's count must have grown by N
- *   reload LOAD         4 lines: pause_us and held_us as the daemon reports them, request -> reply, and calls answered meanwhile;
+ *   begin SUBJECT N BYTES    creates the sandbox of a later subject with BYTES of max_memory and gives it a state of N; 1 line: N as
+ *                       the module counts it
+ *   end SUBJECT         destroys it; 1 line: SUBJECT
+ *   reload SUBJECT LOAD 4 lines: pause_us and held_us as the daemon reports them, request -> reply, and calls answered meanwhile;
  *                       from one version to the other and back, while another connection keeps LOAD calls in flight
  *   restart             1 line: SIGKILL of the host -> its successor has answered a call
+ *   list N              1 line: request of sandbox.list -> its reply, a page that must have N rows
  *   fill FIRST N        N lines: creates the idle sandboxes idle-FIRST and on, and prints their pids
  *   empty FIRST N       destroys them; 1 line: N
  *   control             1 line: control's pid
@@ -34,6 +39,7 @@
 
 #define CALL "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"sandbox.call\",\"params\":{\"id\":\"%s\",\"function\":\"%s\",\"args\":{}}}\n"
 #define SHA256_TEXT 65
+#define SUBJECTS_MAX 3
 #define SETTLE_MS   3 /* phoenix's budget forgets a restart after 1 ms of uptime */
 
 struct link {
@@ -43,8 +49,21 @@ struct link {
 
 static const char *path;
 static struct link main_link, load_link;
-static char object[2][SHA256_TEXT];
-static int version; /* which of the two `bench` runs */
+static const struct subject_kind {
+	const char *id, *load; /* the sandbox, and the function that is called while it is reloaded */
+	const char *fill;      /* the function that makes a state of n */
+} kinds[SUBJECTS_MAX] = {
+	{ "bench", "increment", NULL },
+	{ "map", "count", "load" },
+	{ "bytes", "count", "fill" },
+};
+static struct subject {
+	char **files;
+	char object[2][SHA256_TEXT];
+	int version; /* which of the two it runs */
+} subjects[SUBJECTS_MAX];
+static char (*const object)[SHA256_TEXT] = subjects[0].object;
+static int n_subjects;
 
 static noreturn __attribute__((format(printf, 1, 2))) void fail(const char *format, ...)
 {
@@ -194,13 +213,14 @@ static void upload(const char *file, const char *name, char sha256[SHA256_TEXT])
 
 /* ---- commands ---- */
 
-static void create(void)
+static void create(bool persist)
 {
 	char call[256];
 	int n = snprintf(call, sizeof call, CALL, "fresh", "get");
 	double began = now_us(), created, called;
 
-	request(&main_link, "sandbox.create", "{\"id\":\"fresh\",\"object\":\"%s\"}", object[0]);
+	request(&main_link, "sandbox.create", "{\"id\":\"fresh\",\"object\":\"%s\",\"persist\":%s}", object[0],
+		persist ? "true" : "false");
 	created = now_us();
 	link_send(&main_link, call, (size_t)n);
 	result_of(link_reply(&main_link), "the first call");
@@ -266,12 +286,32 @@ static long load_refill(const char *line, size_t size, bool more)
 	return n;
 }
 
-static void reload(int load)
+/* When it begins: a connection may have but few uploads that nobody runs. */
+static void subject_upload(struct subject *s)
+{
+	for (int i = 0; i < 2; i++)
+		upload(s->files[i], i == 0 ? "first" : "second", s->object[i]);
+	s->version = 0;
+}
+
+static void subject_begin(const struct subject_kind *k, struct subject *s, long n, long bytes)
+{
+	struct json_span result;
+
+	subject_upload(s);
+	request(&main_link, "sandbox.create", "{\"id\":\"%s\",\"object\":\"%s\",\"persist\":false,\"limits\":{\"max_memory\":%ld}}",
+		k->id, s->object[s->version], bytes);
+	result = request(&main_link, "sandbox.call", "{\"id\":\"%s\",\"function\":\"%s\",\"args\":{\"n\":%ld}}", k->id, k->fill, n);
+	say((double)number_of(json_get(result, "result"), "count"));
+}
+
+static void reload(const struct subject_kind *k, struct subject *s, int load)
 {
 	char line[256], ask[256];
-	int size = snprintf(line, sizeof line, CALL, "bench", "increment");
+	int size = snprintf(line, sizeof line, CALL, k->id, k->load);
 	int ask_size = snprintf(ask, sizeof ask,
-		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"sandbox.reload\",\"params\":{\"id\":\"bench\",\"object\":\"%s\"}}\n", object[!version]);
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"sandbox.reload\",\"params\":{\"id\":\"%s\",\"object\":\"%s\"}}\n", k->id,
+		s->object[!s->version]);
 	struct pollfd p[2] = { { .fd = main_link.fd, .events = POLLIN }, { .fd = load_link.fd, .events = POLLIN } };
 	struct json_span result;
 	long answered = 0;
@@ -291,7 +331,7 @@ static void reload(int load)
 	took = now_us() - began;
 	if (!json_string_is(json_get(result, "outcome"), "reloaded"))
 		fail("sandbox.reload: %.*s", (int)result.size, result.at);
-	version = !version;
+	s->version = !s->version;
 	say((double)number_of(result, "pause_us"));
 	say((double)number_of(result, "held_us"));
 	say(took);
@@ -339,6 +379,21 @@ static void empty(long first, long n)
 	say((double)n);
 }
 
+static void list(long n)
+{
+	double began = now_us(), took;
+	struct json_span result = request(&main_link, "sandbox.list", "{}"), key, row;
+	struct json_iter it = json_iter_begin(json_get(result, "sandboxes"));
+	long rows = 0;
+
+	took = now_us() - began;
+	while (json_iter_next(&it, &key, &row))
+		rows++;
+	if (rows != n)
+		fail("sandbox.list has %ld rows instead of %ld", rows, n);
+	say(took);
+}
+
 static void sizes(void)
 {
 	char line[256];
@@ -355,8 +410,15 @@ static void command_run(const char *line)
 	long a[3] = { 0 };
 	int n = sscanf(line, "%31s %ld %ld %ld", name, &a[0], &a[1], &a[2]) - 1;
 
-	if (!strcmp(name, "create") && n == 0)
-		create();
+	if (!strcmp(name, "create") && n == 1)
+		create(a[0] != 0);
+	else if (!strcmp(name, "begin") && n == 3 && a[0] > 0 && a[0] < n_subjects)
+		subject_begin(&kinds[a[0]], &subjects[a[0]], a[1], a[2]);
+	else if (!strcmp(name, "end") && n == 1 && a[0] > 0 && a[0] < n_subjects) {
+		request(&main_link, "sandbox.destroy", "{\"id\":\"%s\"}", kinds[a[0]].id);
+		say((double)a[0]);
+	} else if (!strcmp(name, "list") && n == 1)
+		list(a[0]);
 	else if (!strcmp(name, "restart") && n == 0)
 		restart();
 	else if (!strcmp(name, "control") && n == 0)
@@ -367,8 +429,8 @@ static void command_run(const char *line)
 		call(a[0]);
 	else if (!strcmp(name, "calls") && n == 3 && a[0] > 0 && a[0] <= DRIVE_CALLERS_MAX && a[1] > 0 && a[1] <= DRIVE_DEPTH_MAX && a[2] > 0)
 		calls((int)a[0], (int)a[1], a[2]);
-	else if (!strcmp(name, "reload") && n == 1 && a[0] >= 0 && a[0] <= LIMIT_IN_FLIGHT)
-		reload((int)a[0]);
+	else if (!strcmp(name, "reload") && n == 2 && a[0] >= 0 && a[0] < n_subjects && a[1] >= 0 && a[1] <= LIMIT_IN_FLIGHT)
+		reload(&kinds[a[0]], &subjects[a[0]], (int)a[1]);
 	else if (!strcmp(name, "fill") && n == 2)
 		fill(a[0], a[1]);
 	else if (!strcmp(name, "empty") && n == 2)
@@ -382,15 +444,17 @@ int main(int argc, char **argv)
 {
 	char line[256];
 
-	if (argc != 4) {
-		fprintf(stderr, "usage: client SOCKET V1.so V2.so   (the commands stand at the top of bench/client.c)\n");
+	n_subjects = (argc - 2) / 2;
+	if (argc < 4 || argc % 2 || n_subjects > SUBJECTS_MAX) {
+		fprintf(stderr, "usage: client SOCKET V1.so V2.so ...   (the commands stand at the top of bench/client.c)\n");
 		return 2;
 	}
 	path = argv[1];
 	link_open(&main_link);
 	link_open(&load_link);
-	upload(argv[2], "v1", object[0]);
-	upload(argv[3], "v2", object[1]);
+	for (int i = 0; i < n_subjects; i++)
+		subjects[i].files = argv + 2 + 2 * i;
+	subject_upload(&subjects[0]);
 	request(&main_link, "sandbox.create", "{\"id\":\"bench\",\"object\":\"%s\"}", object[0]);
 	request(&main_link, "sandbox.create", "{\"id\":\"phoenix\",\"object\":\"%s\",\"intensity\":100,\"period_ms\":1}", object[0]);
 	printf("ready\n");

@@ -82,14 +82,19 @@ class Floor(Server):
 class Daemon:
     """sandboxd in a temporary folder. As root its folder must be open to control's and the hosts' own uids."""
 
-    def __init__(self):
+    def __init__(self, memory_bytes=None):
+        """memory_bytes: how much a sandbox may ask for, where that is more than the daemon's default."""
         self.folder = tempfile.mkdtemp(prefix="sandboxd-bench-")
         os.chmod(self.folder, 0o755)
         self.path = os.path.join(self.folder, "socket")
         self.log = open(os.path.join(self.folder, "log"), "w+b")
+        config = os.path.join(self.folder, "config")
+        with open(config, "w") as f:
+            if memory_bytes:
+                f.write("max_memory_bytes = %d\n" % memory_bytes)
         try:
             self.process = subprocess.Popen(
-                [os.path.join(BUILD, "sandboxd"), "--socket", self.path, "--state-dir", os.path.join(self.folder, "state"),
+                [os.path.join(BUILD, "sandboxd"), "--config", config, "--socket", self.path, "--state-dir", os.path.join(self.folder, "state"),
                  "--runtime-dir", os.path.join(self.folder, "run")], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         except OSError as e:
             shutil.rmtree(self.folder, ignore_errors=True)

@@ -15,7 +15,7 @@
 #include "daemon/host/module/instance.h"
 #include "proto/sandbox_module.h"
 
-enum { N = 1000000, ROUNDS = 7 };
+enum { N = 1000000, ROUNDS_MAX = 7 };
 
 struct item { char *sku; int64_t id; int32_t qty; double price; bool hot; };
 SBX_STATE(item, struct item, SBX_FIELD(sku), SBX_FIELD(id), SBX_FIELD(qty), SBX_FIELD(price), SBX_FIELD(hot));
@@ -101,10 +101,12 @@ static int compare(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
+static int rounds = ROUNDS_MAX;
+
 static double median(double *ms)
 {
-	qsort(ms, ROUNDS, sizeof *ms, compare);
-	return ms[ROUNDS / 2];
+	qsort(ms, (size_t)rounds, sizeof *ms, compare);
+	return ms[rounds / 2];
 }
 
 static int64_t cpu_us(void)
@@ -122,7 +124,7 @@ static double ms_since(int64_t began_us)
 
 static void run(const struct sbx_module *module, bool last)
 {
-	double count[ROUNDS], fresh[ROUNDS], again[ROUNDS], restore[ROUNDS], gone[ROUNDS];
+	double count[ROUNDS_MAX], fresh[ROUNDS_MAX], again[ROUNDS_MAX], restore[ROUNDS_MAX], gone[ROUNDS_MAX];
 	struct module_instance *m = NULL, *n = NULL;
 	struct module_desc *d = NULL;
 	struct err e = ERR_INIT;
@@ -132,7 +134,7 @@ static void run(const struct sbx_module *module, bool last)
 	must(module_desc_read(module, &d, &e), &e);
 	must(instance_new(d, &m, &e), &e);
 	must(instance_init(m, NULL, 0, &e), &e);
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < rounds; i++) {
 		int fd = memfd_create("state", MFD_CLOEXEC);
 		void *to;
 
@@ -164,8 +166,14 @@ static void run(const struct sbx_module *module, bool last)
 	module_desc_free(d);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	if (argc > 1)
+		rounds = atoi(argv[1]);
+	if (argc > 2 || rounds < 1 || rounds > ROUNDS_MAX) {
+		fprintf(stderr, "usage: state [ROUNDS]   (1 to %d)\n", ROUNDS_MAX);
+		return 2;
+	}
 	instance_set_host(&(struct instance_host){ .memory_bytes = 1ull << 30 });
 	printf("{\n");
 	run(&structs_1m, false);

@@ -255,8 +255,12 @@ int spawner_ask(struct spawner_link *s, struct spawner_message *m, struct spawne
 			return err_set(e, ERR_INTERNAL, "the spawner's answer has %zd bytes", n);
 		if (ret_reply->tag == m->tag)
 			return 0;
-		/* A notice between the table's pages: an exit stands in the table too, the rest is for the loop. */
-		s->notice(s->ctx, ret_reply, fds, *n_fds);
+		/* Between the table's pages: a notice (an exit stands in the table too, the rest is for the loop), or the answer to
+		 * what an entry made control ask for. */
+		if (ret_reply->op >= SPAWNER_EXITED)
+			s->notice(s->ctx, ret_reply, fds, *n_fds);
+		else
+			waiting_answer(s, ret_reply, fds, *n_fds);
 		while (*n_fds > 0)
 			fd_close(&fds[--*n_fds]);
 	}

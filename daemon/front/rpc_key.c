@@ -16,6 +16,8 @@
 #include "proto/fd.h"
 #include "proto/json_out.h"
 
+#define ORPHAN_LOOK_MS 20 /* between two looks at whether an orphan that somebody waits for can be decided */
+
 struct rpc_keys {
 	struct control *control;
 	struct outcomes *outcomes;
@@ -81,7 +83,12 @@ static void timer_cb(uv_timer_t *timer)
 	rpc_keys_tick(timer->data, clock_monotonic_ms());
 }
 
-/* The next tick: at once when one may run, else at the earliest deadline. */
+static bool waits_for_orphan(const struct rpc_keys *k, const struct rpc_request *r)
+{
+	return r->waits_for && k->is_orphan[outcomes_index(k->outcomes, r->waits_for)];
+}
+
+/* The next tick: at once when one may run, else at the earliest deadline. Nobody tells of an orphan's end: it is looked for. */
 static void arm(struct rpc_keys *k)
 {
 	int64_t first = INT64_MAX, now = clock_monotonic_ms();
@@ -92,6 +99,8 @@ static void arm(struct rpc_keys *k)
 	TAILQ_FOREACH(r, &k->waiting, wait_link) {
 		int64_t at = r->waits_for ? r->wait_until_ms : now;
 
+		if (waits_for_orphan(k, r) && at > now + ORPHAN_LOOK_MS)
+			at = now + ORPHAN_LOOK_MS;
 		first = at < first ? at : first;
 	}
 	if (first == INT64_MAX)
@@ -334,7 +343,12 @@ void rpc_keys_tick(struct rpc_keys *k, int64_t now_ms)
 {
 	struct rpc_waiting due = TAILQ_HEAD_INITIALIZER(due);
 	struct rpc_request *r, *next;
+	bool orphans = false;
 
+	TAILQ_FOREACH(r, &k->waiting, wait_link)
+		orphans = orphans || waits_for_orphan(k, r);
+	if (orphans)
+		rpc_keys_settle(k);
 	for (r = TAILQ_FIRST(&k->waiting); r; r = next) {
 		next = TAILQ_NEXT(r, wait_link);
 		if (r->waits_for && r->wait_until_ms > now_ms)

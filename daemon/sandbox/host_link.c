@@ -112,7 +112,7 @@ static void channel_cb(uv_poll_t *poll, int status, int events)
 	}
 	l->turn_bytes = 0;
 	for (int i = 0; i < LIMIT_HOST_MESSAGES_PER_TURN && l->turn_bytes < LIMIT_HOST_BYTES_PER_TURN && !l->broken && !l->closing &&
-			link_receive(l) && !l->broken && !l->closing && l->owner->expects(l);
+			link_receive(l);
 		i++)
 		;
 	/* While something waits to be sent, that carries the acknowledgement: a host that doesn't read can't make the queue grow. */

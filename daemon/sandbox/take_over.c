@@ -231,6 +231,12 @@ static void entry_adopt(struct control *c, struct entry *en)
 
 /* ---- what the hosts say ---- */
 
+/* It is being stopped, and what it saved for its next start is with the spawner: that is all that is left of it. */
+static bool has_saved(const struct sandbox *sb)
+{
+	return sb->life.state == LIFE_STOPPING && sb->life.kept;
+}
+
 static void undo(struct sandbox *sb, enum host_phase phase)
 {
 	char path[LIMIT_PATH_BYTES + 1];
@@ -241,6 +247,11 @@ static void undo(struct sandbox *sb, enum host_phase phase)
 		(void)unlink(path);
 	}
 	sb->has_candidate = false;
+	if (has_saved(sb)) {
+		sandbox_keep_spec(sb);
+		durable_versions(sb);
+		return;
+	}
 	(void)host_link_send(&sb->host->link, HOST_ABORT, 0, 0, NULL, 0, -1);
 	sb->host->undoing = phase == HOST_PHASE_LOADED;
 	sandbox_drop_state(sb);
@@ -302,7 +313,8 @@ static void resolve(struct sandbox *sb, const struct host_message *status, bool 
 	} else if (what == TXN_TAKE_COMPLETE) {
 		if (phase != HOST_PHASE_SERVING)
 			(void)host_link_send(&sb->host->link, HOST_ABORT, 0, 0, NULL, 0, -1);
-		sandbox_drop_state(sb);
+		if (!has_saved(sb))
+			sandbox_drop_state(sb);
 		sandbox_keep_spec(sb);
 		sandbox_fact(sb, LIFE_RELOAD_END, LIFE_EXIT_NORMAL);
 	} else if (what == TXN_TAKE_KILL) {

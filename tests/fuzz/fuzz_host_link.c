@@ -15,12 +15,6 @@
 
 static unsigned n_messages, n_broken;
 
-static bool on_expects(struct host_link *l)
-{
-	(void)l;
-	return true;
-}
-
 static void on_message(struct host_link *l, const struct host_message *head, const char *body)
 {
 	struct err e = ERR_INIT;
@@ -62,7 +56,7 @@ static bool on_awaits(struct host_link *l, uint64_t number)
 	return (number & 7) != 7;
 }
 
-static const struct host_link_owner owner = { on_awaits, on_expects, on_message, on_output, on_writable, on_broken };
+static const struct host_link_owner owner = { on_awaits, on_message, on_output, on_writable, on_broken };
 static bool is_closed;
 
 static void closed(struct host_link *l)

@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct life_finding found = { .found = (enum life_found)(fuzz_u8(&in) % LIFE_FOUND__N), .exit = (enum life_exit)(fuzz_u8(&in) % LIFE_EXIT__N) };
 	int64_t now = 1000000;
 	struct life_actions out;
-	struct life l;
+	struct life l, booted;
 
 	found.has_state = fuzz_u8(&in) & 1;
 	found.started_ms = fuzz_u8(&in) & 1 ? (int64_t)fuzz_u64(&in) : now - fuzz_u16(&in);
@@ -38,6 +38,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fuzz_take(&in, &l, sizeof l);
 	if (l.state >= 64) /* an enum of small numbers more often than not */
 		l.state = (enum life_state)((unsigned)l.state % LIFE__N);
+	booted = l;
+	life_boot(&booted, &p, l.gone & 1, found.has_state, l.gone & 2 ? 500 : 0, now, &out);
+	check(&booted, &out);
+	FUZZ_MUST(booted.process != LIFE_PROCESS_ALIVE && !(out.set & LIFE_DO_KILL));
 	life_adopt(&l, &p, &found, now, &out);
 	check(&l, &out);
 	FUZZ_MUST(l.pending == LIFE_NO_REQUEST);

@@ -29,6 +29,11 @@ static int make_ring(struct fuzz_in *in, uint8_t how)
 		memset(bytes, 'a' + i, sizeof bytes);
 		log_ring_add(&r, &record, (const char *)bytes);
 	}
+	for (int i = 0; how & 0x40 && i < 30; i++) { /* full, and around its end */
+		struct log_record record = { .wall_ms = i, .size = i % 3 ? LIMIT_LOG_LINE_BYTES : 77, .stream = 1, .level = 6 };
+
+		log_ring_add(&r, &record, (const char *)bytes);
+	}
 	memcpy(bytes, r.map, sizeof bytes);
 	log_ring_fini(&r);
 	while (in->left > 0) {
@@ -68,6 +73,8 @@ static void use(int fd_take)
 	sandbox_log_begin(l);
 	sandbox_log_feed(l, LOG_STREAM_STDERR, "<3>more\nand", 11, 7, &is_new);
 	sandbox_log_say(l, 8, "said %d", 1);
+	sandbox_log_feed(l, LOG_STREAM_STDOUT, "part", 4, 7, &is_new);
+	sandbox_log_feed(l, LOG_STREAM_STDOUT, "ial\nnext", 8, 7, &is_new);
 	json_out_object(&o, NULL);
 	sandbox_log_json(l, 100, &o);
 	json_out_object_end(&o);

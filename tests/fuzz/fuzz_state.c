@@ -68,7 +68,7 @@ struct floats { double a, b, c, d; float e; int64_t i; bool flag; float ranged; 
 SBX_STATE(floats, struct floats, SBX_FIELD(a), SBX_FIELD(b), SBX_FIELD(c), SBX_FIELD(d), SBX_FIELD(e), SBX_FIELD(i), SBX_FIELD(flag),
 	SBX_FIELD(ranged), SBX_FIELD(small));
 FUZZ_MODULE(floats_1, 1, SBX_USES(floats));
-struct floats2 { float a, b; int64_t c; uint64_t d; double e, i; float flag; float ranged; int16_t small; };
+struct floats2 { float a, b; int64_t c; uint64_t d; double e, i; bool flag; float ranged; int16_t small; };
 SBX_STATE(floats2, struct floats2, SBX_FIELD(a), SBX_FIELD(b), SBX_FIELD(c), SBX_FIELD(d), SBX_FIELD(e), SBX_FIELD(i),
 	SBX_FIELD(flag), SBX_FIELD(ranged), SBX_RANGE(-1, 1), SBX_FIELD(small), SBX_RANGE(-5, 5));
 FUZZ_MODULE(floats_2, 2, SBX_USES(floats2));
@@ -200,7 +200,7 @@ static void fill_list(struct arena *a, struct list *l)
 
 static void fill_floats(struct floats *f)
 {
-	*f = (struct floats){ .a = (double)NAN, .b = 1e300, .c = -3, .d = 1e18, .e = NAN, .i = INT64_MAX, .flag = true, .ranged = 0.5f, .small = 3 };
+	*f = (struct floats){ .a = (double)NAN, .b = 1.1, .c = -3, .d = 1e18, .e = NAN, .i = 1 << 20, .flag = true, .ranged = 0.5f, .small = 3 };
 }
 
 static void fill_longer(struct arena *a, struct longer *l)

@@ -30,6 +30,20 @@ START_TEST(appends)
 }
 END_TEST
 
+START_TEST(numbers)
+{
+	struct buf b = BUF_INIT;
+
+	buf_add_u64(&b, 0);
+	buf_add_char(&b, ' ');
+	buf_add_u64(&b, 10);
+	buf_add_char(&b, ' ');
+	buf_add_u64(&b, UINT64_MAX);
+	ck_assert_str_eq(buf_text(&b), "0 10 18446744073709551615");
+	buf_fini(&b);
+}
+END_TEST
+
 /* printf must give the same whether the text fits, just fits, or needs room. */
 START_TEST(printf_at_every_fill)
 {
@@ -123,6 +137,6 @@ START_TEST(takes)
 }
 END_TEST
 
-CHECK_MAIN("buf", tcase_add_test(tc, appends); tcase_add_test(tc, printf_at_every_fill);
+CHECK_MAIN("buf", tcase_add_test(tc, appends); tcase_add_test(tc, numbers); tcase_add_test(tc, printf_at_every_fill);
 	tcase_add_test(tc, the_ceiling_holds); tcase_add_test(tc, sizes_do_not_wrap);
 	tcase_add_test(tc, front_is_dropped); tcase_add_test(tc, takes))

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "tests/support/check_main.h"
@@ -237,6 +238,34 @@ START_TEST(last_words_of_a_peer)
 }
 END_TEST
 
+static void on_alarm(int number)
+{
+	(void)number;
+}
+
+/* The timer repeats: a signal that comes before the waiting changes nothing. */
+START_TEST(a_signal_ends_the_waiting)
+{
+	struct sigaction act = { .sa_handler = on_alarm };
+	struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = { { 0, 0 }, { 0, 0 } };
+	int s[2], fds[FD_MESSAGE_MAX];
+	size_t n_fds = 1;
+	char in[16];
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s), 0);
+	ck_assert_int_eq(sigaction(SIGALRM, &act, NULL), 0);
+	ck_assert_int_eq(setitimer(ITIMER_REAL, &often, NULL), 0);
+	ck_assert_int_eq(fd_message_receive_once(s[1], in, sizeof(in), fds, &n_fds), -1);
+	ck_assert_int_eq(errno, EINTR);
+	ck_assert_uint_eq(n_fds, 0);
+	ck_assert_int_eq(setitimer(ITIMER_REAL, &never, NULL), 0);
+	ck_assert_int_eq(fd_message_send(s[0], "one", 3, NULL, 0), 0);
+	ck_assert_int_eq(fd_message_receive_once(s[1], in, sizeof(in), fds, &n_fds), 3);
+	fd_close(&s[0]);
+	fd_close(&s[1]);
+}
+END_TEST
+
 START_TEST(full_is_eagain)
 {
 	char big[4096] = { 0 };
@@ -314,5 +343,5 @@ END_TEST
 CHECK_MAIN("fd", tcase_add_test(tc, close_and_take); tcase_add_test(tc, nonblocking); tcase_add_test(tc, last_words_of_a_peer);
 	tcase_add_test(tc, memfd_seals); tcase_add_test(tc, read_all);
 	tcase_add_test(tc, read_all_of_a_file_that_grew); tcase_add_test(tc, messages);
-	tcase_add_test(tc, full_is_eagain); tcase_add_test(tc, surplus_descriptors_are_closed);
+	tcase_add_test(tc, a_signal_ends_the_waiting); tcase_add_test(tc, full_is_eagain); tcase_add_test(tc, surplus_descriptors_are_closed);
 	tcase_add_test(tc, truncated_messages_are_refused))

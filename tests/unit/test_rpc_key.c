@@ -310,6 +310,17 @@ START_TEST(a_successor_decides)
 	ck_assert_uint_eq(n_replies("{\"found\":true}"), 1);
 	ck_assert_ptr_nonnull(strstr(OUTCOME("r"), "{\"found\":true}"));
 
+	fate = RPC_KEY_UNDECIDED;
+	(void)ask("sandbox.stop", "\"id\":\"c\",\"request_key\":\"u\"");
+	killed();
+	(void)ask("sandbox.stop", "\"id\":\"c\",\"request_key\":\"u\""); /* waits; nobody else asks, and nobody tells */
+	rpc_keys_tick(control.keys, clock_monotonic_ms());
+	ck_assert_uint_eq(n_kept, 0);
+	fate = RPC_KEY_NOT_BEGUN;
+	rpc_keys_tick(control.keys, clock_monotonic_ms());
+	ck_assert_uint_eq(n_kept, 1); /* it runs itself */
+	result(0, "7");
+
 	(void)ask("sandbox.stop", "\"id\":\"b\",\"request_key\":\"t\"");
 	killed();
 	fate = RPC_KEY_NOT_BEGUN;

@@ -151,7 +151,7 @@ int log_ring_make(struct log_ring *r, struct err *e)
 	r->fd = fd_take(&fd);
 	r->start = r->end = r->kept = 0;
 	memset(r->open, 0, sizeof(r->open));
-	r->id = (uint64_t)clock_wall_ms();
+	r->id = (uint64_t)clock_wall_us(); /* two rings of one sandbox may follow each other within a millisecond */
 	*header_of(r) = (struct header){ .magic = RING_MAGIC, .dropped = r->dropped, .id = r->id };
 	return 0;
 }

@@ -282,13 +282,14 @@ class Kills(KeyCase):
     def test_increments_under_kills(self):
         """Clients that ask again with the same key until they are answered: each increment happens exactly once."""
         self.client.create("a", module("tally"))
-        n_clients, n_calls, counts, errors = 4, 120, [], []
+        n_clients, n_calls, counts, errors, kills = 4, 120, [], [], [0]
         progress = [0] * n_clients
         stop = threading.Event()
 
         def work(k):
-            c = None
-            for i in range(n_calls):
+            c, i = None, -1
+            while i + 1 < n_calls or kills[0] < 3:  # on a busy machine it takes more calls until three were in time
+                i += 1
                 key = "inc-%d-%d" % (k, i)
                 while True:
                     try:
@@ -306,24 +307,24 @@ class Kills(KeyCase):
             c.close()
 
         def kill():
-            dice, kills = random.Random(7), 0
-            while not stop.is_set() and kills < 6:
+            dice = random.Random(7)
+            while not stop.is_set() and kills[0] < 6:
                 goal = sum(progress) + dice.randrange(5, 40)
                 wait_for(lambda: sum(progress) >= goal or stop.is_set(), "some progress")
                 if not stop.is_set():
                     self.daemon.kill_control()
-                    kills += 1
-            return kills
+                    kills[0] += 1
 
         killer = Background(kill)
         workers = [Background(work, k) for k in range(n_clients)]
         for b in workers:
             b.result()
         stop.set()
-        kills = killer.result()
+        killer.result()
         self.assertEqual(errors, [])
-        self.assertGreaterEqual(kills, 3)
-        total = n_clients * n_calls
+        self.assertGreaterEqual(kills[0], 3)
+        total = len(counts)
+        self.assertGreaterEqual(total, n_clients * n_calls)
         self.assertEqual(sorted(counts), list(range(1, total + 1)))  # none lost, none twice
         with self.daemon.client() as c:
             self.assertEqual(c.call("a", "get"), {"count": total})

@@ -96,7 +96,8 @@ def failed_tests(output):
 def main():
     ring = sys.argv[1] if len(sys.argv) == 2 else sys.exit(__doc__)
     with open(os.path.join(TOP, "tests/skips")) as f:
-        allowed = {line.split()[0] for line in f if line.strip() and not line.startswith("#")}
+        rows = [line.split() for line in f if line.strip() and not line.startswith("#")]
+    allowed = {row[1] for row in rows if row[0] == "any" or os.geteuid() != 0}
     excuses = excuses_of_this_build()
     passed = failed = 0
     skips = {}

@@ -269,6 +269,7 @@ static size_t part_of(const struct log_files *f, const char *lines, size_t size)
 	uint64_t bytes = f->files[f->n - 1].bytes, room = LIMIT_LOG_FILE_BYTES - bytes;
 	const char *end = size > room ? memrchr(lines, '\n', (size_t)room) : lines + size - 1;
 
+	assert(lines && size > 0);
 	if (!end && bytes == 0)
 		end = memchr(lines, '\n', size);
 	return end ? (size_t)(end + 1 - lines) : 0;

@@ -69,7 +69,7 @@ void durable_free(struct control *c)
 	if (!c->durable)
 		return;
 	HASH_ITER(hh, c->durable->refs, ref, next) {
-		HASH_DEL(c->durable->refs, ref);
+		HASH_DEL(c->durable->refs, ref); /* NOLINT(clang-analyzer-unix.Malloc): uthash keeps one table for all of them */
 		free(ref);
 	}
 	free(c->durable->to_remove.items);

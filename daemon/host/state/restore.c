@@ -217,10 +217,8 @@ static struct sbx_map *fresh_map(struct restoring *r, const struct move *m, uint
 	uint32_t align = m->to->elem == SBX_K_STRUCT ? s->structs[m->to->type].align : 8;
 	struct sbx_map *map = map_new(r->arena, m->to->elem_size, align, m->to->elem, m->to->type), *old;
 
-	/* NOLINTNEXTLINE(bugprone-sizeof-expression): the pointer itself */
 	memcpy(&old, base + m->to->offset, sizeof old);
 	map_free(r->arena, old); /* what `make` put into it stays until the instance goes */
-	/* NOLINTNEXTLINE(bugprone-sizeof-expression): the pointer itself */
 	memcpy(base + m->to->offset, &map, sizeof map);
 	return map;
 }

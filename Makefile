@@ -171,7 +171,7 @@ coverage: deps-fuzz deps-check
 
 # everything, for hours when nobody waits: at most 75 minutes on two cores
 check-full:
-	$(Q)SANDBOXD_BUILD=$(abspath $(BUILD)) tests/check-full.sh $(MAKE)
+	$(Q)SANDBOXD_BUILD=$(abspath $(BUILD)) tests/check-full.sh
 
 # ---- man pages, and what goes where ----
 scdoc := $(shell command -v scdoc 2>/dev/null)

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # All rings, one after the other, each with its time; goes on after a failure and tells at the end.
-# usage: check-full.sh [MAKE]; SANDBOXD_BUILD is the build folder
+# $SANDBOXD_BUILD is the build folder
 cd "$(dirname "$0")/.." || exit 1
-make="${1:-make}"
+make="${MAKE:-make}"
 build="${SANDBOXD_BUILD:-$PWD/build}"
 bad=""
 summary=""

@@ -161,6 +161,19 @@ class Own(OwnCase):
             c.rpc("sandbox.create", id="b", object=sha)
             self.assertEqual(c.call("b", "increment"), {"count": 1})
 
+    def test_shutdown_holds_when_control_dies(self):
+        """It was acknowledged, so the daemon ends, whoever serves."""
+        d = self.own_daemon()
+        with d.client() as c:
+            c.create("a", module("sleeper"))
+            c.request("sandbox.call", id="a", function="doze", args={"ms": 600000})
+            wait_for(lambda: c.info("a")["queue"]["running"] == 1, "the call")
+            control = d.control_pid()
+            c.rpc("daemon.shutdown")
+            os.kill(control, signal.SIGKILL)
+        self.assertEqual(d.process.wait(DEADLINE_S), 0)
+        self.assertEqual(d.left_over(), [])
+
     def test_two_daemons(self):
         """Side by side, each with its own."""
         a, b = self.own_daemon(), self.own_daemon()

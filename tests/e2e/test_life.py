@@ -175,6 +175,16 @@ class Life(Case):
         self.assertEqual((c.info("c")["labels"], c.info("c")["config"]), ({"team": "a"}, {"from": 5}))
 
 
+class Stopped(Case):
+    def test_a_stopped_process_is_followed(self):
+        """It would answer nobody for ever; nothing here stops one, so it is killed and its policy decides."""
+        self.client.create("a", module("tally"))
+        pid = self.kill_host("a", signal.SIGSTOP)
+        wait_for(lambda: self.client.info("a")["pid"] not in (pid, None), "the next process")
+        self.assertEqual(self.client.call("a", "increment"), {"count": 1})
+        self.assertEqual(self.client.info("a")["last_exit"]["reason"], "signal SIGKILL")
+
+
 class Fuse(Case):
     """Starts that fail later than the first."""
 

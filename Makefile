@@ -227,7 +227,8 @@ lint: deps-check
 # ---- what the machine needs: names the missing packages and installs them; does nothing when all are there ----
 packages := gcc libc6-dev pkg-config libuv1-dev libcjson-dev libseccomp-dev libssl-dev libsqlite3-dev uthash-dev python3 scdoc
 packages_check := check libsubunit-dev libcbor-dev g++ clang clang-tidy cppcheck
-packages_clients := socat jq nodejs npm
+# a node that didn't come as a package serves as well, and its npm can't stand beside the package's
+packages_clients := socat jq $(if $(shell command -v node),,nodejs) $(if $(shell command -v npm),,npm)
 packages_fuzz := clang libclang-rt-14-dev llvm
 install_packages = missing=$$(for p in $1; do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
 	[ -z "$$missing" ] || { echo "missing packages: "$$missing; sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \

@@ -169,7 +169,10 @@ static void refuse_calls(struct sandbox *sb)
 
 	if (life_takes_calls(&sb->life) || !sb->calls.waiting.first)
 		return;
-	err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, life_state_text(sb->life.state));
+	if (sb->life.gone && sb->gone_error.code != ERR_OK) /* sent behind a create that failed: the same reason */
+		err_set(&e, ERR_START_FAILED, "sandbox %s was not created, so the call didn't begin: %s", sb->spec.id, sb->gone_error.text);
+	else
+		err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, life_state_text(sb->life.state));
 	calls_refuse(&sb->calls, &e);
 }
 

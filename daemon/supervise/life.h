@@ -240,7 +240,7 @@ void life_boot(struct life *l, const struct life_policy *p, bool wanted, bool ha
 /* The one table of OTP.md section 12: asked: STOP was sent to it; killed: KILL was carried out. */
 enum life_exit life_exit_class(int wait_status, bool asked, bool killed);
 bool life_exit_is_clean(enum life_exit e);
-bool life_takes_calls(const struct life *l); /* running, or on its way there: queue; else wrong_state */
+bool life_takes_calls(const struct life *l); /* running, or on its way there (a create as well): queue; else wrong_state */
 
 const char *life_state_text(enum life_state s);     /* "running" */
 const char *life_restart_text(enum life_restart r); /* "permanent" */

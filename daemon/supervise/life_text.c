@@ -108,6 +108,8 @@ bool life_exit_is_clean(enum life_exit e)
 bool life_takes_calls(const struct life *l)
 {
 	switch (l->state) {
+	case LIFE_INITIALIZING:
+	case LIFE_COMPILING:
 	case LIFE_STARTING:
 	case LIFE_RUNNING:
 	case LIFE_RELOADING:
@@ -115,8 +117,6 @@ bool life_takes_calls(const struct life *l)
 		return !l->gone;
 	case LIFE_STOPPING:
 		return l->after_start && !l->after_gone;
-	case LIFE_INITIALIZING:
-	case LIFE_COMPILING:
 	case LIFE_STOPPED:
 	case LIFE_FAILED:
 	case LIFE__N:

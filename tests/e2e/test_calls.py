@@ -4,7 +4,7 @@
 import json
 import time
 
-from harness import Background, Case, main, module, wait_for
+from harness import Background, Case, example_source, main, module, read, wait_for
 
 
 class Calls(Case):
@@ -128,6 +128,71 @@ class Calls(Case):
             self.assertEqual(d.reply(waiting)["error"]["data"]["code"], "wrong_state")
         self.assertEqual(c.reply(running)["error"]["data"]["code"], "crashed")
         self.refused("wrong_state", self.client.call, "s", "sleep", ms=0)
+
+    def test_calls_right_behind_a_create(self):
+        """On one connection, without waiting for the create's answer: they wait for the first start, and begin in order."""
+        sha256 = self.client.put(read(module("tally")))
+        for n in range(100):
+            sandbox = "a%d" % n
+            create = self.client.request("sandbox.create", id=sandbox, object=sha256, persist=n % 10 == 0)
+            calls = [self.client.request("sandbox.call", id=sandbox, function="increment", args={"by": 1}) for _ in range(3)]
+            self.assertEqual([self.client.result(i)["result"]["count"] for i in calls], [1, 2, 3])
+            self.assertEqual(self.client.result(create)["status"], "running")
+            self.client.destroy(sandbox)
+
+    def test_calls_right_behind_a_create_from_source(self):
+        source = self.client.put(read(example_source("counter/counter_v1")))
+        requests = {"create": {"source": source, "source_name": "counter.c"}, "cast": {"function": "increment", "args": {"by": 3}},
+                    "call": {"function": "increment", "args": {"by": 4}}, "info": {}}
+        self.client.send(b"".join(json.dumps({"jsonrpc": "2.0", "id": verb, "method": "sandbox." + verb, "params": dict(params, id="c")}).encode()
+                                  + b"\n" for verb, params in requests.items()))  # at once, so that info finds the others waiting
+        info = self.client.result("info")
+        self.assertEqual((info["status"], info["queue"]["waiting"]), ("compiling", 2))
+        self.assertEqual(self.client.result("call")["result"], {"count": 7})
+        self.client.result("cast")
+        self.assertEqual(self.client.result("create")["status"], "running")
+
+    def behind_a_failure(self, code, says, **create):
+        create = self.client.request("sandbox.create", id="f", **create)
+        calls = [self.client.request("sandbox.call", id="f", function="get", request_key="key%d" % i) for i in range(2)]
+        error = self.client.reply(create)["error"]
+        self.assertEqual(error["data"]["code"], code)
+        for request in calls:
+            told = self.client.reply(request)["error"]
+            self.assertEqual(told["data"]["code"], "start_failed", told)
+            self.assertIn("sandbox f was not created", told["message"])
+            self.assertIn(says, told["message"])
+        self.refused("not_found", self.client.call, "f", "get")
+        # nothing began, so the keys are free
+        self.assertEqual([self.client.rpc("request.outcome", request_key="key%d" % i) for i in range(2)], [{"state": "unknown"}] * 2)
+
+    def test_calls_right_behind_a_create_that_fails(self):
+        for name, code, says in (("fail_init", "start_failed", "cannot create sandbox f"), ("crash_init", "start_failed", "SIG"),
+                                 ("wrong_abi", "bad_module", "ABI")):
+            with self.subTest(name):
+                self.behind_a_failure(code, says, object=self.client.put(read(module(name))))
+        self.behind_a_failure("start_timeout", "not ready within 300 ms", object=self.client.put(read(module("hang_init"))), start_timeout_ms=300)
+        self.behind_a_failure("compilation_failed", "x.c", source=self.client.put(b"#error no\n"), source_name="x.c")
+
+    def test_a_call_behind_a_create_that_is_refused(self):
+        """Nothing was begun that it could wait for."""
+        create = self.client.request("sandbox.create", id="f", object=self.client.put(read(module("no_descriptor"))))
+        call = self.client.request("sandbox.call", id="f", function="get")
+        self.assertEqual(self.client.reply(create)["error"]["data"]["code"], "bad_image")
+        self.assertIn(self.client.reply(call)["error"]["data"]["code"], ("not_found", "start_failed"))
+
+    def test_calls_behind_a_create_are_bounded_and_time_out(self):
+        create = self.client.request("sandbox.create", id="h", object=self.client.put(read(module("hang_init"))), max_queue=3,
+                                     start_timeout_ms=60000)
+        first = self.client.request("sandbox.call", id="h", function="get", timeout_ms=50)
+        error = self.client.reply(first)["error"]["data"]
+        self.assertEqual((error["code"], error["call"]), ("timeout", "queued"))
+        waiting = [self.client.request("sandbox.call", id="h", function="get", timeout_ms=600000) for _ in range(3)]
+        self.refused("busy", self.client.call, "h", "get")
+        with self.daemon.client() as other:
+            other.destroy("h")
+        for request in [create, *waiting]:
+            self.assertEqual(self.client.reply(request)["error"]["data"]["code"], "wrong_state")
 
     def test_siblings_are_untouched(self):
         for i in range(10):

@@ -632,15 +632,19 @@ START_TEST(a_create_that_fails_is_gone)
 	struct run r = { .p = life_policy_default(), .now_ms = 1 };
 
 	life_init(&r.l);
+	ck_assert(life_takes_calls(&r.l)); /* right behind the create */
 	run_do(&r, LIFE_COMPILE_BEGIN, false, 0, LIFE_COMPILING);
+	ck_assert(life_takes_calls(&r.l));
 	run_do(&r, LIFE_COMPILE_END, false, 0, LIFE_INITIALIZING);
 	run_do(&r, LIFE_CREATE_START, false, STARTS, LIFE_STARTING);
+	ck_assert(life_takes_calls(&r.l));
 	ck_assert_uint_eq(r.out.timer_ms, 10000);
 	ck_assert_int_eq(run_try(&r, LIFE_STOP, true, 0), LIFE_REFUSED);
 	run_do(&r, LIFE_BORN, false, 0, LIFE_STARTING);
 	run_do(&r, LIFE_HOST_FAILED, false, 0, LIFE_STARTING);
 	run_do(&r, LIFE_EXITED, false, LIFE_DO_CLEAR_TIMER | LIFE_DO_ANSWER | LIFE_DO_GONE, LIFE_FAILED);
 	expect_answer(&r, LIFE_REQUEST_CREATE, false, LIFE_REASON_HOST_FAILED);
+	ck_assert(!life_takes_calls(&r.l));
 	ck_assert_int_eq(run_try(&r, LIFE_START, true, 0), LIFE_REFUSED);
 	ck_assert_int_eq(run_try(&r, LIFE_TIMER, true, 0), LIFE_IGNORED);
 }

@@ -29,7 +29,7 @@ static const struct {
 } shared[] = {
 	{ "sandbox",
 		"{id: s, status: s, status_reason: s~, owner: i, module: s~, version: i~, abi: s~, state_version: i~, sha256: s~, created_at: i, pid: i~,"
-		" generation: i~, started_at: i~, state_from: s~, state_kept: b, restart: s, start_timeout_ms: i, shutdown_ms: i, profile: s,"
+		" generation: i~, started_at: i~, state_from: s~, state_kept: b, persist: b, durable: b, restart: s, start_timeout_ms: i, shutdown_ms: i, profile: s,"
 		" strict: b, limits: {max_memory: w, max_file_size: w, max_processes: i, max_open_files: i}, labels: o, config: o,"
 		" restart_count: i, budget: {used: i, allowed: i, period_ms: i, resets_in_ms: i}, backoff: o~, last_exit: $last_exit~,"
 		" queue: {waiting: i, running: i, max: i, done: i, failed: i}, versions: [$version], functions: [$function]~, timers: [s]~, state: a, own_save: b~,"
@@ -52,6 +52,7 @@ static const struct {
 static const char *const results[METHOD__N] = {
 	[METHOD_DAEMON_PING] = "{pong: b, version: s}",
 	[METHOD_DAEMON_INFO] = ("{version: s, protocol: i, pid: i, control_pid: i, epoch: i, uptime_ms: i, rootless: b, sandboxes: i,"
+				" registry: {problems: [s], writes_pending: i, objects: i},"
 				" uid: i, right: s, socket: s, state_dir: s}"),
 	[METHOD_DAEMON_SHUTDOWN] = "{stopping: b}",
 	[METHOD_OBJECT_PUT] = "{upload: s, received: i, sha256?: s}",
@@ -72,7 +73,17 @@ static const char *const results[METHOD__N] = {
 	[METHOD_LOG_READ] = "{lines: [$line], dropped_bytes: w, next?: s~, subscription?: i}",
 	[METHOD_EVENT_READ] = "{events: [$event], next: s~, gap: b, subscription?: i}",
 	[METHOD_STREAM_END] = "{subscription: i, ended: b}",
-	[METHOD_RPC_DISCOVER] = "{openrpc: s, info: o, methods: [o], components: o}",
+	[METHOD_RPC_DISCOVER] = "{openrpc: s, info: o, methods: [o], x-notifications: [o], components: o}",
+};
+
+/* What a subscription sends (docs/PROTOCOL.md, Streams): an event or a line, or what is to be known about those that are missing. */
+static const struct {
+	const char *name, *description, *params;
+} notifications[] = {
+	{ "event", "of event.read with follow",
+		"{subscription: i, seq?: s, at?: i, type?: s, sandbox?: s~, owner?: i~, gap?: b, dropped?: i}" },
+	{ "log", "of log.read with follow",
+		"{subscription: i, seq?: s, at?: i, stream?: s, level?: s, text?: s, partial?: s, dropped_bytes?: w, ended?: s}" },
 };
 
 /* ---- short texts to JSON Schema ---- */
@@ -86,7 +97,7 @@ static char next(const char **at)
 
 static void name_skip(const char **at)
 {
-	while ((**at >= 'a' && **at <= 'z') || (**at >= '0' && **at <= '9') || **at == '_')
+	while ((**at >= 'a' && **at <= 'z') || (**at >= '0' && **at <= '9') || **at == '_' || **at == '-')
 		++*at;
 }
 
@@ -375,6 +386,21 @@ static void components_write(struct json_out *o)
 	json_out_object_end(o);
 }
 
+static void notifications_write(struct json_out *o)
+{
+	json_out_array(o, "x-notifications");
+	for (size_t i = 0; i < sizeof notifications / sizeof notifications[0]; i++) {
+		const char *params = notifications[i].params;
+
+		json_out_object(o, NULL);
+		json_out_text(o, "name", notifications[i].name);
+		json_out_text(o, "description", notifications[i].description);
+		schema(o, "params", &params);
+		json_out_object_end(o);
+	}
+	json_out_array_end(o);
+}
+
 void discover_write(struct buf *to)
 {
 	struct json_out o = json_out_to(to);
@@ -390,6 +416,7 @@ void discover_write(struct buf *to)
 	for (size_t i = 0; i < METHOD__N; i++)
 		method_write(&o, &methods[i]);
 	json_out_array_end(&o);
+	notifications_write(&o);
 	components_write(&o);
 	json_out_object_end(&o);
 }

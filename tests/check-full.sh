@@ -1,49 +1,37 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# All rings, one after the other, each with its time; goes on after a failure and tells at the end.
-# $SANDBOXD_BUILD is the build folder
+# All there is, one after the other, each with its time; goes on after a failure and tells at the end. At most 75 minutes on two cores.
+# The rings proc and e2e run four times: at length (SANDBOXD_CHECK_FULL), recorded by check-clients (e2e), with sanitizers, and plainly again.
+# The unit ring: plain and with gcc's sanitizers (in check), with clang's, and again. $SANDBOXD_BUILD is the build folder.
 cd "$(dirname "$0")/.." || exit 1
+. tests/parts.sh
 make="${MAKE:-make}"
 build="${SANDBOXD_BUILD:-$PWD/build}"
-bad=""
-summary=""
-began=$(date +%s)
+jobs="-j${JOBS:-$(nproc)}"
+# Nobody waits: deadlines are for what never comes.
+export SANDBOXD_TEST_MULTIPLIER="${SANDBOXD_TEST_MULTIPLIER:-4}"
 
-part() { # name, command...
-	name=$1
+rings() { # build folder, ring...
+	folder=$1
 	shift
-	started=$(date +%s)
-	echo "==== $name"
-	if "$@"; then result=ok; else result=FAILED; bad="$bad $name"; fi
-	summary="$summary$(printf '%-24s %-7s %5d s' "$name" "$result" "$(($(date +%s) - started))")
-"
-	echo "==== $name: $result, $(($(date +%s) - started)) s"
+	SANDBOXD_BUILD="$folder" python3 tests/run.py "$@"
 }
 
 # The rings proc and e2e against programs that are built with sanitizers. A report of a sanitizer that no test looked at fails too: it is
 # in the daemon's log, which the tests print when they fail, and it ends the process.
 sanitized() {
-	"$make" --no-print-directory -j"$(nproc)" SANITIZE=1 BUILD="$build/asan" build-all || return 1
-	status=0
-	for ring in proc e2e; do
-		SANDBOXD_EXCEPT=tests/sanitize/except SANDBOXD_TEST_MULTIPLIER=4 SANDBOXD_BUILD="$build/asan" python3 tests/run.py $ring || status=1
-	done
-	return $status
+	"$make" --no-print-directory "$jobs" SANITIZE=1 BUILD="$build/asan" build-all &&
+		SANDBOXD_EXCEPT=tests/sanitize/except rings "$build/asan" proc e2e
 }
 
 clang_unit() {
-	"$make" --no-print-directory -j"$(nproc)" CC=clang SANITIZE=1 BUILD="$build/clang-asan" build-tests &&
-		SANDBOXD_TEST_MULTIPLIER=4 SANDBOXD_BUILD="$build/clang-asan" python3 tests/run.py unit
+	"$make" --no-print-directory "$jobs" CC=clang SANITIZE=1 BUILD="$build/clang-asan" build-tests && rings "$build/clang-asan" unit
 }
 
-part check "$make" BUILD="$build" check
+part check env SANDBOXD_CHECK_FULL=1 "$make" BUILD="$build" check
+part check-clients "$make" BUILD="$build" check-clients
 part fuzz "$make" BUILD="$build" FUZZ_SECONDS=60 fuzz
-if grep -q '^check-clients:' Makefile; then part check-clients "$make" BUILD="$build" check-clients; fi
 part unit-clang-sanitized clang_unit
 part proc-e2e-sanitized sanitized
-part check-second "$make" BUILD="$build" check
-part check-third "$make" BUILD="$build" check
-echo
-printf '%s' "$summary"
-echo "check-full: $(($(date +%s) - began)) s${bad:+; failed:$bad}"
-[ -z "$bad" ]
+part again rings "$build" unit proc e2e
+parts_end check-full

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Runs test programs in parallel and sums them up.
 
-usage: run.py unit|proc|e2e|asan|source|all
+usage: run.py RING...     rings: unit proc e2e asan source all
 
 Each program prints what failed; a passing one stays quiet. A test that can't run here prints a line "SKIP name: reason"; the names
 are compared with tests/skips, and one that isn't listed there fails the run. The last line is "N passed, N failed, N skipped".
@@ -43,8 +43,12 @@ def jobs_of(ring):
     if ring == "e2e":
         return [("e2e/" + n, [sys.executable, os.path.join(TOP, "tests/e2e", n + ".py")], {}) for n in sources("tests/e2e", "test_", ".py")]
     if ring == "all":
-        return [job for r in ("source", "unit", "proc", "e2e", "asan") for job in jobs_of(r)]
+        return jobs_of_rings(("source", "unit", "proc", "e2e", "asan"))
     sys.exit(__doc__)
+
+
+def jobs_of_rings(rings):
+    return [job for ring in rings for job in jobs_of(ring)]
 
 
 def run(job):
@@ -94,7 +98,7 @@ def failed_tests(output):
 
 
 def main():
-    ring = sys.argv[1] if len(sys.argv) == 2 else sys.exit(__doc__)
+    jobs = jobs_of_rings(sys.argv[1:]) if sys.argv[1:] else sys.exit(__doc__)
     with open(os.path.join(TOP, "tests/skips")) as f:
         rows = [line.split() for line in f if line.strip() and not line.startswith("#")]
     allowed = {row[1] for row in rows if row[0] == "any" or os.geteuid() != 0}
@@ -103,7 +107,7 @@ def main():
     skips = {}
     lacks = set()
     with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("JOBS") or os.cpu_count() or 1)) as pool:
-        for label, status, output, seconds in pool.map(run, jobs_of(ring)):
+        for label, status, output, seconds in pool.map(run, jobs):
             good, bad = counts(status, output)
             names = failed_tests(output)
             for name in names:

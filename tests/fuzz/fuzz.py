@@ -4,9 +4,9 @@
 
 usage: fuzz.py [--seconds N] [TARGET...]
 
-Each target begins with its seeds (tests/fuzz/corpus/TARGET and what earlier runs found, kept in build/fuzz/corpus/TARGET). A finding
+Each target begins with its seeds (tests/fuzz/corpus/TARGET and what earlier runs found, kept in build/fuzz/corpus/TARGET); with 0 seconds it runs tests/fuzz/corpus alone. A finding
 fails the run; the input is kept in build/fuzz/findings. Afterwards: executions of each target, and the lines of each
-parser that all targets of this run reached together; below GOAL per cent the missing lines are shown.
+parser that all targets of this run reached together; below GOAL per cent the missing lines are shown, and it fails.
 """
 import argparse
 import codecs
@@ -106,7 +106,9 @@ def run(name, seconds):
     for folder in (corpus, os.path.dirname(profile), os.path.join(OUT, "findings")):
         os.makedirs(folder, exist_ok=True)
     seeds = seed_folders(name)
-    argv = [os.path.join(OUT, "tests/fuzz/fuzz_" + name), corpus, *seeds, "-max_total_time=%d" % seconds, "-max_len=%d" % max(
+    # no time: only what is kept in tests/fuzz/corpus
+    work = [corpus, *seeds, "-max_total_time=%d" % seconds] if seconds else [*seeds, "-runs=0"]
+    argv = [os.path.join(OUT, "tests/fuzz/fuzz_" + name), *work, "-max_len=%d" % max(
         [most] + ([30000] if name == "elf" else [])), "-timeout=20", "-rss_limit_mb=2048", "-print_final_stats=1", "-verbosity=1",
         "-artifact_prefix=" + os.path.join(OUT, "findings", name + "-"), *dictionary(name, parsers)]
     env = dict(os.environ, LLVM_PROFILE_FILE=profile, FUZZ_ELF=os.path.join(OUT, "seeds/elf/0.so"),
@@ -150,7 +152,9 @@ def of_functions(counts, functions, wanted):
 
 
 def coverage(names):
+    """Shows what was reached; returns how many parsers were reached too little."""
     lines, functions = lines_reached(names)
+    below = 0
     print("\n%-44s %6s %8s %6s" % ("parser", "lines", "reached", ""))
     for name in names:
         for parser in TARGETS[name][1]:
@@ -159,17 +163,20 @@ def coverage(names):
             if wanted:
                 counts = of_functions(counts, functions.get(file, []), wanted.split(","))
             if not counts:
-                print("%-44s nothing was counted" % file)
+                print("%-44s FAIL: nothing was counted" % parser)
+                below += 1
                 continue
             missing = sorted(at for at, n in counts.items() if n == 0)
             per_cent = 100.0 * (len(counts) - len(missing)) / len(counts)
+            below += per_cent < GOAL
             print("%-44s %6d %8d %5.1f%%%s" % (file + (" (parsing)" if wanted else ""), len(counts), len(counts) - len(missing), per_cent,
-                                             "" if per_cent >= GOAL else "  below %d" % GOAL))
+                                             "" if per_cent >= GOAL else "  FAIL: below %d" % GOAL))
             if per_cent < GOAL:
                 with open(os.path.join(TOP, file)) as f:
                     text = f.read().splitlines()
                 for at in missing:
                     print("    %4d %s" % (at, text[at - 1].rstrip()[:110]))
+    return below
 
 
 def main():
@@ -192,10 +199,10 @@ def main():
             if status != 0:
                 bad += 1
                 print(text[-6000:], flush=True)
-    if not bad:
-        coverage(names)
-    print("fuzz: %d targets, %d executions, %d findings%s" % (len(names), total, bad, "; inputs are in " + os.path.join(OUT, "findings") if bad else ""))
-    return 1 if bad else 0
+    below = 0 if bad else coverage(names)
+    print("fuzz: %d targets, %d executions, %d findings%s, %d parsers below %d per cent" % (
+        len(names), total, bad, "; inputs are in " + os.path.join(OUT, "findings") if bad else "", below, GOAL))
+    return 1 if bad or below else 0
 
 
 if __name__ == "__main__":

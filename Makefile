@@ -244,9 +244,10 @@ demo: deps
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all $(example_modules)
 	$(Q)SANDBOXD_BUILD=$(abspath $(BUILD)) python3 examples/demo/demo.py
 
+# figures beside a bare-kernel floor; PAIRS=N of each row (200), JSON=FILE keeps them (bench/bench.py says in which form)
 bench: deps
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all $(bench_programs) $(bench_modules) $(example_modules)
-	$(Q)SANDBOXD_BUILD=$(abspath $(BUILD)) python3 bench/bench.py
+	$(Q)SANDBOXD_BUILD=$(abspath $(BUILD)) python3 bench/bench.py $(if $(PAIRS),--pairs $(PAIRS)) $(if $(JSON),--json $(JSON))
 
 clean:
 	rm -rf $(BUILD)

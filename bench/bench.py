@@ -2,7 +2,11 @@
 # SPDX-License-Identifier: MIT
 """How close sandboxd is to what the kernel's part of the work costs. `make bench`, or SANDBOXD_BUILD=build bench/bench.py.
 
-usage: bench.py [--pairs N] [--json FILE]
+usage: bench.py [--pairs N] [--json FILE]     make bench [PAIRS=N] [JSON=FILE]
+
+--json: {"about": {pairs, kernel, cpus, uid, landlock_abi, load_average, seconds}, "note": text, "rows": [row...]}, a row being
+{"row": name, "unit": "us"|"ms"|"1/s"|"KiB", "samples": n, "daemon": {"median", "p99"}, "floor": the same or null, "floor_name": text,
+"ratio": {"median", "p99"} of daemon to floor or null, "goal": text or null, "met": bool or null}, or {"row": name, "skipped": why}.
 
 A private daemon and bench/floor (the same kernel work without a daemon) are measured in turns, pair by pair, so that both see
 the same machine: N pairs of each row (200), the side that begins alternating. Shown are medians, p99 and their ratios.

@@ -3,7 +3,7 @@
 """Stop, restart and destroy against whatever is at work just then."""
 import time
 
-from harness import Background, Case, Closed, RpcError, example_source, main, module, read, wait_for
+from harness import MULTIPLIER, Background, Case, Closed, RpcError, example_source, main, module, read, wait_for
 
 LONG_SOURCE = b"".join(b"int f%d(int x);\nint f%d(int x) { return x * %d; }\n" % (i, i, i) for i in range(20000))  # seconds of work
 
@@ -114,7 +114,7 @@ class Stop(Case):
     def test_stop_and_start_while_starting(self):
         def run():
             with self.daemon.client() as c:
-                return c.create("s", module("hang_init"), start_timeout_ms=1500)
+                return c.create("s", module("hang_init"), start_timeout_ms=1500 * MULTIPLIER)
 
         create = Background(run)
         wait_for(lambda: "s" in self.client.ids() and self.client.status("s") == "starting", "a start")

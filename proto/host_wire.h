@@ -22,7 +22,7 @@
 
 enum host_message_type {
 	/* ---- control -> host ---- */
-	HOST_BEGIN = 1, /* {"profile","limits":{...}}: confine yourself -> REPORT */
+	HOST_BEGIN = 1, /* {"profile","limits":{...}}: confine yourself -> REPORT. HOST_F_STATE: fd = planted faults (proto/fault.h) */
 	HOST_START,     /* number = serial; {"path","config":any}; HOST_F_STATE: fd = sealed state to restore instead of `init` -> READY | FAILED, then exit 1 */
 	HOST_CALL,      /* number = call; body: one byte n, n bytes of function name, then the arguments (a JSON object) -> REPLY, in the order sent */
 	HOST_ACK,       /* sequence = replies up to it are acknowledged; every message to the host carries it too */

@@ -60,6 +60,9 @@
 #define LIMIT_LOG_RING_BYTES    (64u << 10)
 #define LIMIT_UIDS_PER_SLICE    256
 #define LIMIT_CONFIG_BYTES      (64u << 10)
+#define LIMIT_FAULTS            80     /* --fault options: each point once, and some */
+#define LIMIT_FSIZE_BYTES       (128ull << 20) /* the least RLIMIT_FSIZE that sandboxd starts with: memfds fall under it as well, and the largest
+                                                * that isn't a state is an object of LIMIT_OBJECT_BYTES; a registry and its log need as much */
 
 /* ---- host channel ---- */
 #define LIMIT_MESSAGE_BYTES   (64u << 10) /* one SEQPACKET message, header included; larger bodies travel by memfd */

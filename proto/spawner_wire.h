@@ -25,6 +25,7 @@
 #define CONTROL_FD_LISTEN  4 /* the listening socket, non-blocking; the spawner holds it too */
 #define CONTROL_FD_OUTCOMES 5 /* memfd of LIMIT_OUTCOMES_BYTES, sealed against SHRINK and GROW: each control gets the same one. What
                                * keyed requests came to; the spawner never looks into it */
+#define CONTROL_FD_FAULTS  6 /* memfd of proto/fault.h; only when control_begin.has_faults */
 
 /* ---- descriptors that a host is started with; all others are closed. 0 is /dev/null ---- */
 #define HOST_FD_STDOUT  1
@@ -40,7 +41,7 @@ struct control_begin {
 	uint8_t everyone_operates;
 	uint16_t n_administrators, n_operators;
 	uint16_t n_administrator_groups, n_operator_groups;
-	uint16_t reserved;
+	uint16_t has_faults;        /* --fault was given */
 	uint32_t daemon_uid;        /* the spawner's: always an administrator */
 	uint32_t max_sandboxes, max_jobs;
 	uint32_t compile_timeout_ms;

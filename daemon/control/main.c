@@ -21,6 +21,7 @@
 #include "daemon/store/database.h"
 #include "daemon/store/storage.h"
 #include "proto/clock.h"
+#include "proto/fault.h"
 #include "proto/fd.h"
 #include "proto/log.h"
 
@@ -148,6 +149,8 @@ static int control_start(struct control *c, struct err *e)
 
 	c->started_ms = clock_monotonic_ms();
 	if (spawner_receive_begin(CONTROL_FD_SPAWNER, &c->begin, e) < 0)
+		return -1;
+	if (c->begin.has_faults && fault_use(CONTROL_FD_FAULTS, e) < 0)
 		return -1;
 	if (fd_set_nonblocking(CONTROL_FD_SPAWNER, true) < 0)
 		return err_sys(e, ERR_INTERNAL, "cannot use the spawner's socket");

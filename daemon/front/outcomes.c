@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/fault.h"
 #include "proto/fd.h"
 #include "proto/utf8.h"
 
@@ -408,7 +409,7 @@ int outcomes_open(int fd_take, struct outcomes **ret, struct err *e)
 	o = calloc(1, sizeof *o);
 	if (!o)
 		return err_set(e, ERR_INTERNAL, "no memory for the outcomes of keyed requests");
-	o->m = mmap(NULL, sizeof *o->m, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	o->m = FAULT(OUTCOMES_MAP) ? MAP_FAILED : mmap(NULL, sizeof *o->m, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (o->m == MAP_FAILED) {
 		free(o);
 		return err_sys(e, ERR_INTERNAL, "cannot map the outcomes of keyed requests");

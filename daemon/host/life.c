@@ -12,6 +12,7 @@
 #include "daemon/host/order.h"
 #include "daemon/host/serve.h"
 #include "proto/clock.h"
+#include "proto/fault.h"
 #include "proto/sandbox_module.h"
 
 _Noreturn static void life_fail(struct host *h, const struct err *e, const char *step)
@@ -39,10 +40,11 @@ void life_begin(struct host *h, const struct host_message *head, const char *bod
 	struct err e = ERR_INIT;
 	struct confine c;
 
-	(void)state_fd;
 	if (h->begun)
 		death_end(HOST_EXIT_CONTRACT, "a second BEGIN");
 	if (confine_parse(&c, body, head->body_bytes, h->channel_fd, &e) < 0)
+		death_end(HOST_EXIT_CONTRACT, e.text);
+	if (state_fd >= 0 && fault_use(state_fd, &e) < 0)
 		death_end(HOST_EXIT_CONTRACT, e.text);
 	if (confine_apply(&c, &e) < 0)
 		life_fail(h, &e, "confine");
@@ -66,6 +68,7 @@ void life_start(struct host *h, const struct host_message *head, const char *bod
 
 	if (!h->begun)
 		death_end(HOST_EXIT_CONTRACT, "START before BEGIN");
+	(void)FAULT(HOST_START);
 	if (head->number == 0 || order_parse(&order, ORDER_START, body, head->body_bytes, &e) < 0)
 		death_end(HOST_EXIT_CONTRACT, head->number ? e.text : "START without a serial");
 	if (code_load(&h->now, head->number, order.path, &e) < 0)
@@ -103,6 +106,7 @@ void life_stop(struct host *h, const struct host_message *head, const char *body
 	struct err e = ERR_INIT;
 
 	(void)head, (void)body, (void)state_fd;
+	(void)FAULT(HOST_STOP);
 	copy_kill(&h->rehearsal);
 	copy_kill(&h->saving);
 	code_unload(&h->candidate, cause);

@@ -14,6 +14,7 @@
 #include "daemon/host/rehearse.h"
 #include "daemon/host/serve.h"
 #include "proto/clock.h"
+#include "proto/fault.h"
 #include "proto/sandbox_module.h"
 
 static void post_error(
@@ -47,6 +48,7 @@ void txn_rehearse(struct host *h, const struct host_message *head, const char *b
 	parse(&order, ORDER_REHEARSE, head, body);
 	r.path = order.path;
 	r.backwards = order.backwards;
+	(void)FAULT(HOST_REHEARSE);
 	if (copy_running(&h->rehearsal))
 		err_set(&e, ERR_BUSY, "another rehearsal is running");
 	else if (copy_start(&h->rehearsal, order.timeout_ms, rehearse_run, &r, -1, &e) == 0)
@@ -60,6 +62,7 @@ void txn_quiesce(struct host *h, const struct host_message *head, const char *bo
 	(void)body, (void)state_fd;
 	if (head->number == 0)
 		death_end(HOST_EXIT_CONTRACT, "QUIESCE without a serial");
+	(void)FAULT(HOST_QUIESCE);
 	attention_clear(); /* nothing runs any more: the signal has done its work */
 	h->candidate_serial = head->number;
 	h->phase = HOST_PHASE_QUIESCED;
@@ -76,6 +79,7 @@ void txn_save(struct host *h, const struct host_message *head, const char *body,
 	if (head->value[0] <= 0 || s.capacity > LIMIT_STATE_BYTES || fstat(state_fd, &st) < 0 ||
 		st.st_size < head->value[0])
 		death_end(HOST_EXIT_CONTRACT, "SAVE into a memfd that is smaller than it says");
+	(void)FAULT(HOST_SAVE);
 	if (copy_running(&h->saving))
 		err_set(&e, ERR_BUSY, "another save is running");
 	else
@@ -140,6 +144,7 @@ void txn_load(struct host *h, const struct host_message *head, const char *body,
 	struct order order;
 
 	parse(&order, ORDER_LOAD, head, body);
+	(void)FAULT(HOST_LOAD);
 	copy_kill(&h->rehearsal);
 	h->candidate_serial = head->number;
 	if (code_load(&h->candidate, head->number, order.path, &e) < 0 || code_replaces(&h->candidate, &h->now, &e) < 0 ||
@@ -174,6 +179,7 @@ void txn_commit(struct host *h, const struct host_message *head, const char *bod
 	uint64_t old_serial = old.serial;
 
 	(void)body, (void)state_fd;
+	(void)FAULT(HOST_COMMIT);
 	if (h->phase == HOST_PHASE_SERVING) { /* a new control completes what its predecessor had committed */
 		if (head->number != h->now.serial)
 			death_end(HOST_EXIT_CONTRACT, "COMMIT of what isn't loaded");

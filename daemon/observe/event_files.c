@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "proto/clock.h"
+#include "proto/fault.h"
 #include "proto/fd.h"
 #include "proto/json_scan.h"
 #include "proto/log.h"
@@ -335,7 +336,9 @@ static int open_newest(struct event_files *f, bool is_new, struct err *e)
 	char name[NAME_ROOM];
 
 	name_of(name, f->files[f->n - 1].first, "");
-	f->fd = openat(f->dir_fd, name, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC | (is_new ? O_CREAT | O_EXCL : 0), 0600);
+	f->fd = (is_new ? FAULT(EVENTS_ROTATE) : FAULT(EVENTS_OPEN)) ?
+			-1 :
+			openat(f->dir_fd, name, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC | (is_new ? O_CREAT | O_EXCL : 0), 0600);
 	if (f->fd == -1)
 		return err_sys(e, ERR_IO, "cannot open the file of events %s", name);
 	if (is_new && fsync(f->dir_fd) == -1)
@@ -380,7 +383,7 @@ int event_files_append(struct event_files *f, const char *lines, size_t size, st
 		return -1;
 	file = &f->files[f->n - 1];
 	while (done < size) {
-		ssize_t n = write(f->fd, lines + done, size - done);
+		ssize_t n = FAULT(EVENTS_WRITE) ? -1 : write(f->fd, lines + done, size - done);
 
 		if (n == -1 && errno == EINTR)
 			continue;
@@ -397,14 +400,14 @@ int event_files_append(struct event_files *f, const char *lines, size_t size, st
 	f->found.last = last;
 	if (now_ms - f->synced_ms >= 1000 || now_ms < f->synced_ms) {
 		f->synced_ms = now_ms;
-		(void)fdatasync(f->fd);
+		(void)event_files_sync(f); /* what it can't do now, it tries again */
 	}
 	return 0;
 }
 
 int event_files_sync(struct event_files *f)
 {
-	return f->fd == -1 ? 0 : fdatasync(f->fd);
+	return f->fd == -1 ? 0 : FAULT(EVENTS_FSYNC) ? -1 : fdatasync(f->fd);
 }
 
 /* ---- reading ---- */

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/fault.h"
 #include "proto/fd.h"
 #include "proto/json_scan.h"
 #include "proto/names.h"
@@ -230,7 +231,7 @@ static int begin_file(struct log_files *f, struct err *e)
 	if (dir_fd == -1)
 		return err_sys(e, ERR_IO, "cannot make the folder of the logs of %s", f->sandbox);
 	name_of(name, f->last_number + 1);
-	f->fd = openat(dir_fd, name, O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	f->fd = FAULT(LOG_ROTATE) ? -1 : openat(dir_fd, name, O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (f->fd == -1 && errno == EEXIST)
 		f->last_number++; /* not ours: the next number then */
 	if (f->fd == -1)
@@ -283,7 +284,7 @@ static int write_part(struct log_files *f, const char *lines, size_t size, struc
 	uint64_t accounted;
 
 	while (done < size) {
-		ssize_t n = write(f->fd, lines + done, size - done);
+		ssize_t n = FAULT(LOG_WRITE) ? -1 : write(f->fd, lines + done, size - done);
 
 		if (n == -1 && errno == EINTR)
 			continue;

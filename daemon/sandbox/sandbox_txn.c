@@ -13,6 +13,7 @@
 #include "daemon/control/spawner_link.h"
 #include "daemon/observe/events.h"
 #include "proto/clock.h"
+#include "proto/fault.h"
 #include "proto/fd.h"
 #include "proto/log.h"
 
@@ -38,8 +39,19 @@ static void reload_placed(struct sandbox *sb, uint64_t serial, const struct err 
 	sandbox_txn_event(sb, e ? TXN_EV_PLACE_FAILED : TXN_EV_PLACED, 0);
 }
 
+static void queue_event(struct sandbox *sb, enum txn_event_type type)
+{
+	if (sb->n_txn_events < sizeof sb->txn_events / sizeof sb->txn_events[0])
+		sb->txn_events[sb->n_txn_events++] = (struct txn_event){ .type = type };
+}
+
 static void do_place(struct sandbox *sb)
 {
+	if (FAULT(RELOAD_PLACE)) {
+		err_sys(&sb->reload.error, ERR_IO, "cannot place the candidate");
+		queue_event(sb, TXN_EV_PLACE_FAILED);
+		return;
+	}
 	sb->candidate_serial = ++sb->last_serial;
 	sandbox_place(sb, sb->reload.code.object, sb->candidate.sha256, sb->candidate_serial, true, reload_placed);
 }
@@ -56,6 +68,7 @@ static void send_candidate(struct sandbox *sb, enum host_message_type type, int 
 	sandbox_path(sb, sb->candidate_serial, path);
 	json_out_object(&o, NULL);
 	json_out_text(&o, "path", path);
+	(void)(type == HOST_REHEARSE ? FAULT(RELOAD_REHEARSE) : FAULT(RELOAD_LOAD));
 	if (type == HOST_REHEARSE)
 		json_out_u64(&o, "timeout_ms", sb->txn_policy.timeout_ms[TXN_REHEARSE]);
 	json_out_bool(&o, "backwards", sb->reload.backwards);
@@ -74,6 +87,7 @@ static void do_quiesce(struct sandbox *sb)
 {
 	struct spawner_message m;
 
+	(void)FAULT(RELOAD_QUIESCE);
 	send_plain(sb, HOST_QUIESCE);
 	if (!sb->host)
 		return;
@@ -83,16 +97,10 @@ static void do_quiesce(struct sandbox *sb)
 	spawner_send(sb->control->spawner, &m, NULL, 0);
 }
 
-static void queue_event(struct sandbox *sb, enum txn_event_type type)
-{
-	if (sb->n_txn_events < sizeof sb->txn_events / sizeof sb->txn_events[0])
-		sb->txn_events[sb->n_txn_events++] = (struct txn_event){ .type = type };
-}
-
 static void do_make_state(struct sandbox *sb, uint64_t bytes)
 {
 	fd_close(&sb->state_fd);
-	sb->state_fd = memfd_create("state", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	sb->state_fd = FAULT(RELOAD_MAKE) ? -1 : memfd_create("state", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (sb->state_fd >= 0 && ftruncate(sb->state_fd, (off_t)bytes) == 0) {
 		sb->state_bytes = bytes;
 		queue_event(sb, TXN_EV_MADE);
@@ -104,7 +112,7 @@ static void do_make_state(struct sandbox *sb, uint64_t bytes)
 
 static void do_seal(struct sandbox *sb, uint64_t bytes)
 {
-	if (ftruncate(sb->state_fd, (off_t)bytes) == 0 &&
+	if (!FAULT(RELOAD_SEAL) && ftruncate(sb->state_fd, (off_t)bytes) == 0 &&
 		fcntl(sb->state_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0) {
 		sb->state_bytes = bytes;
 		queue_event(sb, TXN_EV_SEALED);
@@ -136,7 +144,9 @@ static void keep(struct sandbox *sb, enum spawner_keep kind, int fd, enum txn_ev
 	spawner_message_init(&m, SPAWNER_KEEP, sb->spec.id);
 	m.kind = (uint16_t)kind;
 	sandbox_hold(sb);
-	if (fd >= 0 && spawner_request(sb->control->spawner, &m, &fd, 1, kept_reply, sb, &sb->reload.error) != 0)
+	if (failed == TXN_EV_KEEP_FAILED ? FAULT(RELOAD_KEEP) : FAULT(RELOAD_RECORD))
+		err_sys(&sb->reload.error, ERR_RELOAD_FAILED, "cannot give the spawner what must survive");
+	else if (fd >= 0 && spawner_request(sb->control->spawner, &m, &fd, 1, kept_reply, sb, &sb->reload.error) != 0)
 		return;
 	queue_event(sb, failed);
 	sandbox_release(sb);
@@ -163,6 +173,7 @@ void sandbox_drop_state(struct sandbox *sb)
 
 static void do_adopt(struct sandbox *sb)
 {
+	(void)FAULT(RELOAD_ADOPT);
 	sb->serial = sb->candidate_serial;
 	sb->reload.to_hint = versions_commit(&sb->versions, &sb->candidate, clock_wall_ms());
 	sb->has_candidate = false;
@@ -245,7 +256,7 @@ static void txn_apply(struct sandbox *sb, const struct txn_actions *a)
 		do_quiesce(sb);
 	if (a->set & TXN_DO_MAKE_STATE)
 		do_make_state(sb, a->state_bytes);
-	if ((a->set & TXN_DO_SEND_SAVE) && sb->host)
+	if ((a->set & TXN_DO_SEND_SAVE) && sb->host && !FAULT(RELOAD_SAVE))
 		(void)host_link_send(&sb->host->link, HOST_SAVE, sb->candidate_serial, (int64_t)sb->state_bytes, NULL, 0, sb->state_fd);
 	if (a->set & TXN_DO_SEAL)
 		do_seal(sb, a->state_bytes);
@@ -255,7 +266,7 @@ static void txn_apply(struct sandbox *sb, const struct txn_actions *a)
 		send_candidate(sb, HOST_LOAD, sb->state_fd);
 	if (a->set & TXN_DO_RECORD)
 		do_record(sb);
-	if (a->set & TXN_DO_SEND_COMMIT)
+	if ((a->set & TXN_DO_SEND_COMMIT) && !FAULT(RELOAD_COMMIT))
 		send_plain(sb, HOST_COMMIT);
 	if (a->set & TXN_DO_SEND_ABORT)
 		send_plain(sb, HOST_ABORT);

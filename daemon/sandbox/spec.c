@@ -10,6 +10,7 @@
 #include "daemon/sandbox/sandbox.h"
 #include "daemon/control/spawner_link.h"
 #include "proto/clock.h"
+#include "proto/fault.h"
 #include "proto/fd.h"
 #include "proto/log.h"
 
@@ -274,7 +275,7 @@ int spec_memfd(const struct sandbox *sb, bool with_candidate, struct err *e)
 {
 	size_t size = 0;
 	char *text = spec_text(sb, with_candidate ? SPEC_WITH_CANDIDATE : SPEC_PLAIN, &size, e);
-	int fd = text ? fd_memfd("spec", text, size, true) : -1;
+	int fd = text && !FAULT(SPEC_MEMFD) ? fd_memfd("spec", text, size, true) : -1;
 
 	if (text && fd < 0)
 		err_sys(e, ERR_INTERNAL, "cannot make a memfd for the spec of %s", sb->spec.id);

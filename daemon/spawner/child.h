@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 #define CHILD_STATUS_FAILED 127
-#define CHILD_FDS_MAX       6  /* descriptors that a program is started with, 0 to n - 1 */
+#define CHILD_FDS_MAX       7  /* descriptors that a program is started with, 0 to n - 1 */
 #define CHILD_LIMITS_MAX    8
 
 enum child_kind { CHILD_CONTROL, CHILD_HOST, CHILD_COMPILE, CHILD_KIND__N };

@@ -15,6 +15,7 @@
 #include "daemon/spawner/spawner.h"
 #include "daemon/spawner/validate.h"
 #include "proto/clock.h"
+#include "proto/fault.h"
 #include "proto/log.h"
 
 #define REQUESTS_PER_TURN   64
@@ -59,6 +60,7 @@ static void begin_fill(const struct spawner *sp, struct control_begin *b)
 	b->max_processes = c->max_processes;
 	b->max_open_files = c->max_open_files;
 	b->spawner_pid = getpid();
+	b->has_faults = sp->faults_fd != -1;
 	for (size_t i = 0; i < c->n_administrators; i++)
 		b->administrators[i] = c->administrators[i];
 	for (size_t i = 0; i < c->n_operators; i++)
@@ -92,6 +94,10 @@ static pid_t control_fork(struct spawner *sp, int its_end, struct err *e)
 	plan.fds[CONTROL_FD_LISTEN] = sp->listener.fd;
 	plan.fds[CONTROL_FD_OUTCOMES] = sp->outcomes_fd;
 	plan.n_fds = CONTROL_FD_OUTCOMES + 1;
+	if (sp->faults_fd != -1) {
+		plan.fds[CONTROL_FD_FAULTS] = sp->faults_fd;
+		plan.n_fds = CONTROL_FD_FAULTS + 1;
+	}
 	plan.extra[CHILD_FD_PROGRAM] = sp->programs.control;
 	plan.change_ids = sp->is_root;
 	plan.uid = plan.gid = sp->control_uid;
@@ -135,7 +141,7 @@ void control_start(struct spawner *sp, int64_t now_ms)
 	int pair[2];
 
 	c->started_ms = now_ms;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == -1) {
+	if (FAULT(SPAWNER_CONTROL) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == -1) {
 		log_error("cannot make control's channel: %s", strerror(errno));
 		plan_restart(sp, now_ms);
 		return;

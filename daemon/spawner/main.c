@@ -49,7 +49,7 @@ int main(int argc, char **argv)
 	struct err e = ERR_INIT;
 	struct config config;
 	struct options options;
-	int status;
+	int status, faults_fd = -1;
 
 	if (descriptors_clean() == -1)
 		return EXIT_FAILED;
@@ -65,7 +65,13 @@ int main(int argc, char **argv)
 		return puts("configuration: good") == EOF || fflush(stdout) == EOF ? EXIT_FAILED : EXIT_DONE;
 
 	log_init("sandboxd", options.debug ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
-	if (spawner_open(&spawner, &config, &e) == -1)
+	if (options.n_faults > 0) {
+		faults_fd = fault_plant(options.faults, options.n_faults, &e);
+		if (faults_fd == -1)
+			return configuration_failed(&e);
+		log_warning("%zu faults are planted (--fault): this daemon is to fail", options.n_faults);
+	}
+	if (spawner_open(&spawner, &config, faults_fd, &e) == -1)
 		return start_failed(&spawner, &e);
 	status = spawner_run(&spawner);
 	spawner_close(&spawner);

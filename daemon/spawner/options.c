@@ -40,6 +40,8 @@ const char options_help[] =
 	"                      must belong to root or to you, writable by nobody else\n"
 	"  --check-config      read configuration and command line, say what is wrong, exit\n"
 	"  --debug             log more\n"
+	"  --fault FAULT       for tests: POINT=error[:ERRNO]|crash|hang|kill|trace[:N], the\n"
+	"                      N-th time that the point is passed; several may be given\n"
 	"  --version           print the version and exit\n"
 	"  --help              print this and exit\n"
 	"\n"
@@ -58,7 +60,7 @@ const char options_help[] =
 	"Files: RUNTIME/lock (held while running; has the pid), RUNTIME/objects, RUNTIME/jobs,\n"
 	"/run/sandboxd.uids (root: which daemon uses which user ids).\n";
 
-static const char *const option_names[] = { "--socket", "--state-dir", "--runtime-dir", "--config", "--check-config", "--debug",
+static const char *const option_names[] = { "--socket", "--state-dir", "--runtime-dir", "--config", "--check-config", "--debug", "--fault",
 	"--version", "--help" };
 
 static int option_unknown(const char *argument, struct err *e)
@@ -86,6 +88,19 @@ static int option_value(const char *name, int argc, char **argv, int *i, const c
 	return **ret ? 1 : err_set(e, ERR_BAD_PARAM, "%s has an empty value", name);
 }
 
+/* Like option_value, but it may come several times. */
+static int fault_option(struct options *o, int argc, char **argv, int *i, struct err *e)
+{
+	const char *text = NULL;
+	int known = option_value("--fault", argc, argv, i, &text, e);
+
+	if (known != 1)
+		return known;
+	if (o->n_faults == LIMIT_FAULTS)
+		return err_set(e, ERR_LIMIT_EXCEEDED, "--fault: at most %d can be planted", LIMIT_FAULTS);
+	return fault_parse(text, &o->faults[o->n_faults++], e) == -1 ? -1 : 1;
+}
+
 int options_parse(struct options *o, int argc, char **argv, struct err *e)
 {
 	const struct {
@@ -101,7 +116,7 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 
 	memset(o, 0, sizeof *o);
 	for (int i = 1; i < argc; i++) {
-		int known = 0;
+		int known = fault_option(o, argc, argv, &i, e);
 
 		for (size_t j = 0; j < sizeof rows / sizeof *rows && known == 0; j++) {
 			if (rows[j].value)

@@ -8,10 +8,13 @@
 
 #include "proto/config.h"
 #include "proto/err.h"
+#include "proto/fault.h"
 
 struct options {
 	const char *socket, *state_dir, *runtime_dir, *config; /* borrowed from argv; NULL: not given */
 	bool help, version, check_config, debug;
+	struct fault faults[LIMIT_FAULTS];
+	size_t n_faults;
 };
 
 extern const char options_help[];

@@ -14,6 +14,7 @@
 #include "daemon/spawner/spawner.h"
 #include "daemon/spawner/validate.h"
 #include "proto/clock.h"
+#include "proto/fault.h"
 #include "proto/host_wire.h"
 #include "proto/log.h"
 
@@ -98,6 +99,8 @@ static int on_hold(struct spawner *sp, struct request *r, struct err *e)
 		return -1;
 	if (!fd_room_beside(LIMIT_RESERVED_FDS / 2)) /* what is left is for starting those again that are there */
 		return REFUSE(e, EMFILE, "no descriptors are left: raise the limit");
+	if (FAULT(SPAWNER_HOLD))
+		return err_sys(e, ERR_UNAVAILABLE, "cannot hold the sandbox '%s'", r->m->sandbox);
 	entry = table_add(&sp->table, r->m->sandbox, e);
 	if (!entry) {
 		e->sys_errno = ENOSPC;
@@ -127,6 +130,8 @@ static int on_keep(struct spawner *sp, struct request *r, struct err *e)
 
 	if (!entry || validate_keep(r->m->kind, r->n_fds ? r->fds[0] : -1, e) == -1)
 		return -1;
+	if (FAULT(SPAWNER_KEEP))
+		return err_sys(e, ERR_UNAVAILABLE, "cannot keep what belongs to '%s'", entry->sandbox);
 	switch ((enum spawner_keep)r->m->kind) {
 	case SPAWNER_KEEP_SPEC:
 		place = &entry->fds[ENTRY_SPEC];
@@ -155,6 +160,8 @@ static int on_forget(struct spawner *sp, struct request *r, struct err *e)
 		return -1;
 	if (entry->pid > 0)
 		return REFUSE(e, EBUSY, "the host of '%s' lives", entry->sandbox);
+	if (FAULT(SPAWNER_FORGET))
+		return err_sys(e, ERR_UNAVAILABLE, "cannot forget the sandbox '%s'", entry->sandbox);
 	if (folder_remove_at(sp->objects_fd, entry->sandbox, &ignored) == -1)
 		log_warning("sandbox=%s: its objects folder stays: %s", entry->sandbox, ignored.text);
 	if (sp->is_root)
@@ -178,6 +185,8 @@ static int on_start(struct spawner *sp, struct request *r, struct err *e)
 	if (validate_limits(&r->m->limits, &sp->config, &limits, e) == -1)
 		return -1;
 	entry_acknowledged(&sp->table, entry); /* whoever starts again has seen the exit, or will see the new generation */
+	if (FAULT(SPAWNER_START))
+		return err_sys(e, ERR_UNAVAILABLE, "cannot start a host for '%s'", entry->sandbox);
 	if (spawn_host(sp, entry, &limits, e) == -1)
 		return -1;
 	r->reply.op = SPAWNER_STARTED;

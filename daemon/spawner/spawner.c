@@ -16,6 +16,7 @@
 
 #include "daemon/spawner/instance.h"
 #include "proto/clock.h"
+#include "proto/fault.h"
 #include "proto/log.h"
 
 #define STOP_MS       (DEFAULT_SHUTDOWN_MS + 2000) /* control's own time for it, and some for saying so */
@@ -245,7 +246,7 @@ static int report_pipe_open(struct spawner *sp, struct err *e)
 /* What keyed requests came to, kept for the next control. Its pages are taken as it fills. */
 static int outcomes_make(struct spawner *sp, struct err *e)
 {
-	sp->outcomes_fd = memfd_create("outcomes", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	sp->outcomes_fd = FAULT(SPAWNER_OUTCOMES) ? -1 : memfd_create("outcomes", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (sp->outcomes_fd == -1 || ftruncate(sp->outcomes_fd, LIMIT_OUTCOMES_BYTES) == -1 ||
 		fcntl(sp->outcomes_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == -1)
 		return err_sys(e, ERR_UNAVAILABLE, "cannot make the memory for outcomes");
@@ -267,9 +268,10 @@ static void spawner_init(struct spawner *sp, const struct config *c)
 	jobs_init(sp);
 }
 
-int spawner_open(struct spawner *sp, const struct config *c, struct err *e)
+int spawner_open(struct spawner *sp, const struct config *c, int faults_fd, struct err *e)
 {
 	spawner_init(sp, c);
+	sp->faults_fd = faults_fd;
 	if (signals_open(sp, e) == -1 || programs_open(&sp->programs, e) == -1 || instance_open(sp, e) == -1 ||
 		report_pipe_open(sp, e) == -1 || outcomes_make(sp, e) == -1 || table_init(&sp->table, c->max_sandboxes, e) == -1 ||
 		listener_open(&sp->listener, c, e) == -1)

@@ -68,6 +68,7 @@ struct spawner {
 	uid_t control_uid; /* = gid */
 	int runtime_fd, lock_fd, state_fd, objects_fd, jobs_fd, null_fd;
 	int outcomes_fd;             /* of all controls (CONTROL_FD_OUTCOMES) */
+	int faults_fd;               /* CONTROL_FD_FAULTS; -1: none are planted. Borrowed */
 	bool objects_mounted;
 	char objects_dir[LIMIT_PATH_BYTES + 1], jobs_dir[LIMIT_PATH_BYTES + 1];
 	struct listener listener;
@@ -90,7 +91,8 @@ struct spawner {
 };
 
 /* ---- spawner.c: start, loop, end ---- */
-int spawner_open(struct spawner *sp, const struct config *c, struct err *e); /* ERR_ALREADY_EXISTS: another one runs */
+/* faults_fd: of fault_plant, borrowed; -1: none. ERR_ALREADY_EXISTS: another one runs. */
+int spawner_open(struct spawner *sp, const struct config *c, int faults_fd, struct err *e);
 int spawner_run(struct spawner *sp);                                         /* returns the exit status */
 void spawner_close(struct spawner *sp);                                      /* also what is half open */
 void spawner_end(struct spawner *sp, int exit_status);                       /* kill everything, then leave the loop */

@@ -13,6 +13,7 @@
 #include "daemon/store/folder.h"
 #include "proto/buf.h"
 #include "proto/clock.h"
+#include "proto/fault.h"
 #include "proto/fd.h"
 
 #define ASIDE "registry.damaged-"
@@ -40,7 +41,7 @@ static void aside_name(int dir_fd, char ret[128], const char *suffix)
 int aside_file(int dir_fd, const char *name, char ret_name[128], struct err *e)
 {
 	aside_name(dir_fd, ret_name, "");
-	if (rename_part(dir_fd, name, "", ret_name) == -1 || rename_part(dir_fd, name, "-wal", ret_name) == -1 ||
+	if (FAULT(REGISTRY_ASIDE) || rename_part(dir_fd, name, "", ret_name) == -1 || rename_part(dir_fd, name, "-wal", ret_name) == -1 ||
 		rename_part(dir_fd, name, "-shm", ret_name) == -1 || rename_part(dir_fd, name, "-journal", ret_name) == -1 || fsync(dir_fd) == -1)
 		return err_sys(e, ERR_IO, "cannot put the damaged registry %s aside", name);
 	return 0;
@@ -58,7 +59,7 @@ int aside_row(int dir_fd, const char *id, const char *why, const void *spec, siz
 	buf_add(&b, spec, size);
 	buf_add(&b, "\n", 1);
 	fd = openat(dir_fd, ret_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (b.failed || fd == -1 || folder_write_all(fd, b.data, b.size) == -1 || fsync(fd) == -1 || fsync(dir_fd) == -1)
+	if (b.failed || fd == -1 || FAULT(REGISTRY_ASIDE) || folder_write_all(fd, b.data, b.size) == -1 || fsync(fd) == -1 || fsync(dir_fd) == -1)
 		result = err_sys(e, ERR_IO, "cannot put a damaged row of the registry aside");
 	buf_fini(&b);
 	return result;

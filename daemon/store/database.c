@@ -21,6 +21,7 @@
 #include "daemon/store/blob.h"
 #include "daemon/store/folder.h"
 #include "proto/buf.h"
+#include "proto/fault.h"
 #include "proto/fd.h"
 
 #define NAME           "registry.sqlite"
@@ -72,6 +73,11 @@ static int write_error(struct database *d, const char *what, struct err *e)
 	if (e)
 		e->sys_errno = sys;
 	return -1;
+}
+
+static int planted(struct err *e)
+{
+	return err_sys(e, ERR_IO, "cannot write the registry " NAME);
 }
 
 static void row_sum(const struct database_row *r, char ret[SHA256_HEX_BYTES + 1])
@@ -324,7 +330,9 @@ static enum opened try_open(struct database *d, const char *path, bool existed, 
 	int64_t tables = 0, meta = 0, header = 0;
 	enum opened as;
 	struct stat st;
-	int rc = sqlite3_open_v2(path, &d->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
+	int failed = FAULT(REGISTRY_OPEN) ? errno : 0; /* as sqlite3_open_v2 tells of a file that can't be opened */
+	int rc = failed ? SQLITE_CANTOPEN :
+			  sqlite3_open_v2(path, &d->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL);
 
 	if (rc == SQLITE_OK) {
 		(void)sqlite3_extended_result_codes(d->db, 1);
@@ -368,7 +376,7 @@ static enum opened try_open(struct database *d, const char *path, bool existed, 
 	if (as != OPENED) {
 		int sys = d->db ? sqlite3_system_errno(d->db) : 0;
 
-		(void)snprintf(why, 200, "%s%s%s", rc == SQLITE_CORRUPT ? "its contents don't fit together" : d->db ? sqlite3_errmsg(d->db) : "no memory",
+		(void)snprintf(why, 200, "%s%s%s", rc == SQLITE_CORRUPT ? "its contents don't fit together" : d->db ? sqlite3_errmsg(d->db) : failed ? strerror(failed) : "no memory",
 			as == UNAVAILABLE && sys ? ": " : "", as == UNAVAILABLE && sys ? strerror(sys) : "");
 	}
 	return as;
@@ -525,6 +533,8 @@ int database_open(int state_dir_fd, bool check, struct database **ret, struct da
 
 struct database *database_close(struct database *d)
 {
+	if (d && d->db && FAULT(REGISTRY_CHECKPOINT)) /* as one that fails: the log stays, and is read at the next start */
+		(void)sqlite3_db_config(d->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 	if (d)
 		shut(d);
 	free(d);
@@ -550,6 +560,8 @@ int database_begin(struct database *d, struct err *e)
 	/* SQLite would go on writing into a file that nobody can find any more. */
 	if (d->inode != 0 && (fstatat(d->dir_fd, NAME, &st, AT_SYMLINK_NOFOLLOW) == -1 || st.st_ino != d->inode || st.st_dev != d->device))
 		return err_set(e, ERR_IO, "the registry " NAME " is gone from the state folder, or another file stands in its place: restart sandboxd");
+	if (FAULT(REGISTRY_BEGIN))
+		return planted(e);
 	if (sqlite3_exec(d->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
 		return write_error(d, "write", e);
 	return 0;
@@ -557,8 +569,8 @@ int database_begin(struct database *d, struct err *e)
 
 static int run(struct database *d, sqlite3_stmt *s, struct err *e)
 {
-	int rc = sqlite3_step(s);
-	int result = rc == SQLITE_DONE ? 0 : write_error(d, "write", e);
+	bool fails = FAULT(REGISTRY_WRITE);
+	int result = fails ? planted(e) : sqlite3_step(s) == SQLITE_DONE ? 0 : write_error(d, "write", e);
 
 	(void)sqlite3_reset(s);
 	(void)sqlite3_clear_bindings(s);
@@ -591,7 +603,12 @@ int database_delete(struct database *d, const char *id, struct err *e)
 
 int database_commit(struct database *d, struct err *e)
 {
-	return sqlite3_exec(d->db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK ? 0 : write_error(d, "write", e);
+	if (FAULT(REGISTRY_COMMIT))
+		return planted(e);
+	if (sqlite3_exec(d->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
+		return write_error(d, "write", e);
+	(void)FAULT(REGISTRY_COMMITTED);
+	return 0;
 }
 
 void database_rollback(struct database *d)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/fault.h"
 #include "proto/fd.h"
 
 struct file_name {
@@ -23,6 +24,14 @@ static struct file_name name_with(const char *sha256, const char *suffix)
 	(void)snprintf(n.text, sizeof(n.text), "%.*s%s", SHA256_HEX_BYTES, sha256, suffix);
 	return n;
 }
+
+/* Which of the two points of a step: `what` names the kind. */
+static enum fault_point point_of(const char *what, enum fault_point object, enum fault_point state)
+{
+	return strcmp(what, "state") == 0 ? state : object;
+}
+
+#define FAULT_OF(what, step) (__builtin_expect(fault_on, 0) && fault_pass(point_of(what, FAULT_OBJECT_##step, FAULT_STATE_##step)))
 
 bool folder_is_hash(const char *name)
 {
@@ -74,7 +83,7 @@ enum folder_found folder_file(int folder_fd, const char *sha256, const char *wha
 		(void)err_set(e, ERR_IO, "it isn't a regular file");
 		return FOLDER_DAMAGED;
 	}
-	if (fd == -1 || fstat(fd, &st) == -1) {
+	if (fd == -1 || FAULT_OF(what, READ) || fstat(fd, &st) == -1) {
 		(void)err_sys(e, ERR_IO, "cannot open %s %s", what, sha256);
 		return FOLDER_UNREADABLE;
 	}
@@ -95,7 +104,7 @@ int folder_put_aside(int folder_fd, const char *sha256, const char *what, struct
 {
 	struct file_name aside = name_with(sha256, ".damaged");
 
-	if (renameat(folder_fd, sha256, folder_fd, aside.text) == -1 || fsync(folder_fd) == -1)
+	if (FAULT(FILE_ASIDE) || renameat(folder_fd, sha256, folder_fd, aside.text) == -1 || fsync(folder_fd) == -1)
 		return err_sys(e, ERR_IO, "cannot put damaged %s %s aside", what, sha256);
 	return 0;
 }
@@ -119,11 +128,11 @@ int folder_write_all(int fd, const void *data, size_t size)
 	return 0;
 }
 
-static int fill_file(int folder_fd, const char *name, const void *data, size_t size)
+static int fill_file(int folder_fd, const char *name, const char *what, const void *data, size_t size)
 {
-	autoclose int fd = openat(folder_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
+	autoclose int fd = FAULT_OF(what, OPEN) ? -1 : openat(folder_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
 
-	if (fd == -1 || folder_write_all(fd, data, size) == -1 || fsync(fd) == -1)
+	if (fd == -1 || FAULT_OF(what, WRITE) || folder_write_all(fd, data, size) == -1 || FAULT_OF(what, FSYNC) || fsync(fd) == -1)
 		return -1;
 	return close(fd_take(&fd)); /* some file systems tell of a full disk only here */
 }
@@ -134,19 +143,20 @@ int folder_write(int folder_fd, const char *sha256, const char *what, const void
 
 	if (unlinkat(folder_fd, temporary.text, 0) == -1 && errno != ENOENT)
 		return err_sys(e, ERR_IO, "cannot remove the left-over file %s", temporary.text);
-	if (fill_file(folder_fd, temporary.text, data, size) == -1 || renameat(folder_fd, temporary.text, folder_fd, sha256) == -1) {
+	if (fill_file(folder_fd, temporary.text, what, data, size) == -1 || FAULT_OF(what, RENAME) ||
+		renameat(folder_fd, temporary.text, folder_fd, sha256) == -1) {
 		(void)err_sys(e, ERR_IO, "cannot write %s %s of %zu bytes", what, sha256, size);
 		(void)unlinkat(folder_fd, temporary.text, 0);
 		return -1;
 	}
-	if (fsync(folder_fd) == -1)
+	if (FAULT_OF(what, DIRSYNC) || fsync(folder_fd) == -1)
 		return err_sys(e, ERR_IO, "cannot make %s %s durable", what, sha256);
 	return 0;
 }
 
 int folder_sync(int folder_fd, int file_fd, const char *sha256, const char *what, struct err *e)
 {
-	if (fsync(file_fd) == -1 || fsync(folder_fd) == -1)
+	if (FAULT_OF(what, FSYNC) || fsync(file_fd) == -1 || FAULT_OF(what, DIRSYNC) || fsync(folder_fd) == -1)
 		return err_sys(e, ERR_IO, "cannot make %s %s durable", what, sha256);
 	return 0;
 }
@@ -157,7 +167,7 @@ int folder_remove(int state_dir_fd, const char *folder, const char *sha256, stru
 
 	if (fd == -1)
 		return errno == ENOENT ? 0 : folder_open_error(folder, e);
-	if (unlinkat(fd, sha256, 0) == -1 && errno != ENOENT)
+	if ((FAULT(FILE_UNLINK) || unlinkat(fd, sha256, 0) == -1) && errno != ENOENT)
 		return err_sys(e, ERR_IO, "cannot remove %s/%s", folder, sha256);
 	return 0; /* not made durable: what comes back after a crash is collected then */
 }
@@ -186,7 +196,7 @@ static int collect_from(DIR *dir, const char *folder, bool (*keep)(void *ctx, co
 		is_file = folder_is_hash(entry->d_name);
 		if (is_file ? keep(ctx, entry->d_name) : !is_left_over(entry->d_name))
 			continue;
-		if (unlinkat(dirfd(dir), entry->d_name, 0) == 0)
+		if (!FAULT(FILE_UNLINK) && unlinkat(dirfd(dir), entry->d_name, 0) == 0)
 			removed += is_file;
 		else if (!failed)
 			failed = err_sys(e, ERR_IO, "cannot remove %s", entry->d_name) == -1;

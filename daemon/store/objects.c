@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/store/folder.h"
+#include "proto/fault.h"
 #include "proto/fd.h"
 #include "proto/limits.h"
 
@@ -120,11 +121,11 @@ int objects_put(int state_dir_fd, const struct blob *object, struct err *e)
 
 static int write_new(const struct blob *object, const char *path, mode_t mode, struct err *e)
 {
-	autoclose int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	autoclose int fd = FAULT(PLACE_OPEN) ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 
 	if (fd == -1)
 		return err_sys(e, ERR_IO, "cannot make %s", path);
-	if (folder_write_all(fd, object->data, object->size) == -1 || fchmod(fd, mode) == -1 || close(fd_take(&fd)) == -1) {
+	if (FAULT(PLACE_WRITE) || folder_write_all(fd, object->data, object->size) == -1 || fchmod(fd, mode) == -1 || close(fd_take(&fd)) == -1) {
 		(void)err_sys(e, ERR_IO, "cannot write %s of %zu bytes", path, object->size);
 		(void)unlink(path);
 		return -1;

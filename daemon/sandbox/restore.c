@@ -85,7 +85,7 @@ static struct sandbox *row_sandbox(struct control *c, const struct database_row 
 		err_set(&e, ERR_IO, "its text is of another sandbox");
 	if (e.code == ERR_OK) {
 		sb->has_candidate = false;
-		sb->was_gone = false;
+		sb->was_gone = sb->booting = false;
 		sb->spec.persist = true;
 		sb->spec.created_at_ms = row->created_at_ms;
 		sb->disk.has_row = true;
@@ -109,6 +109,11 @@ static struct sandbox *row_sandbox(struct control *c, const struct database_row 
 
 static void holds_go_on(void);
 
+static void row_boot(struct sandbox *sb)
+{
+	sandbox_boot(sb, sb->disk.wanted, sb->disk.wanted ? boot.n_wanted++ / STARTS_PER_STEP * STEP_MS : 0);
+}
+
 static void row_held(void *ctx, const struct spawner_message *m, int *fds, size_t n_fds)
 {
 	struct sandbox *sb = ctx;
@@ -117,7 +122,7 @@ static void row_held(void *ctx, const struct spawner_message *m, int *fds, size_
 	(void)n_fds;
 	boot.in_flight--;
 	if (m->op == SPAWNER_OK) {
-		sandbox_boot(sb, sb->disk.wanted, sb->disk.wanted ? boot.n_wanted++ / STARTS_PER_STEP * STEP_MS : 0);
+		row_boot(sb);
 	} else {
 		char text[320], why[sizeof m->text];
 
@@ -144,6 +149,7 @@ static void row_restore(struct control *c, const struct database_row *row)
 	registry_add(c->registry, sb);
 	durable_versions(sb);
 	boot.n_restored++;
+	sb->booting = true; /* so says what is held: a control that is followed before it has begun leaves it all to its successor */
 	fd = spec_memfd(sb, false, &e);
 	spawner_message_init(&m, SPAWNER_HOLD, sb->spec.id);
 	sandbox_hold(sb);
@@ -240,7 +246,11 @@ const struct database_row *restore_row(const char *id)
 void restore_rows(void (*done)(void))
 {
 	boot.done = done;
-	for (struct sandbox *sb = registry_first(boot.control->registry); sb; sb = registry_next(sb))
-		durable_found(sb, restore_row(sb->spec.id));
+	for (struct sandbox *sb = registry_first(boot.control->registry); sb; sb = registry_next(sb)) {
+		if (sb->booting)
+			row_boot(sb); /* an earlier control had it held, and no more */
+		else
+			durable_found(sb, restore_row(sb->spec.id));
+	}
 	holds_go_on();
 }

@@ -143,6 +143,7 @@ struct sandbox {
 	uv_timer_t life_timer, txn_timer, call_timer;
 	unsigned open_handles;
 	bool gone;                       /* out of the registry */
+	bool booting;                    /* the registry's row is held by the spawner, and no life of it has begun yet (sandbox_boot) */
 	bool forgetting, was_gone;       /* being removed from everywhere; an earlier control had begun that */
 	struct rpc_request *gone_request; /* answered when nothing is left */
 	struct err gone_error;

@@ -274,6 +274,7 @@ void sandbox_boot(struct sandbox *sb, bool wanted, uint32_t delay_ms)
 {
 	struct life_actions a;
 
+	sb->booting = false;
 	sb->disk.kept_there = sb->disk.state_sha256[0] != '\0';
 	life_boot(&sb->life, &sb->spec.policy, wanted, sb->disk.kept_there, delay_ms, clock_monotonic_ms(), &a);
 	sb->disk.kept_there = sb->life.kept;

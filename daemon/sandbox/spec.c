@@ -203,9 +203,11 @@ static void life_save(const struct life *l, struct json_out *o)
 }
 
 /* A state that the life keeps and that no memfd holds: after a restart of the machine, until the next start. */
-static void kept_there_save(const struct on_disk *k, struct json_out *o)
+static void kept_there_save(const struct sandbox *sb, struct json_out *o)
 {
-	if (!k->kept_there)
+	const struct on_disk *k = &sb->disk;
+
+	if (!k->kept_there && !(sb->booting && k->state_sha256[0]))
 		return;
 	json_out_object(o, "kept_on_disk");
 	json_out_text(o, "sha256", k->state_sha256);
@@ -250,7 +252,9 @@ char *spec_text(const struct sandbox *sb, enum spec_form form, size_t *ret_size,
 	json_out_text(&o, "state_from", sb->state_from);
 	if (sb->forgetting)
 		json_out_bool(&o, "gone", true);
-	kept_there_save(&sb->disk, &o);
+	if (sb->booting)
+		json_out_bool(&o, "boot", sb->disk.wanted);
+	kept_there_save(sb, &o);
 	if (form == SPEC_WITH_CANDIDATE) {
 		version_save(&sb->candidate, &o, "candidate");
 		json_out_u64(&o, "candidate_serial", sb->candidate_serial);
@@ -421,6 +425,7 @@ int spec_load(struct sandbox *sb, const char *json, size_t size, struct err *e)
 	s->persist = !json_get(top, "persist").at || json_type(json_get(top, "persist")) == 't';
 	sb->was_gone = json_type(json_get(top, "gone")) == 't';
 	kept_there_load(&sb->disk, json_get(top, "kept_on_disk"));
+	sb->booting = json_bool(json_get(top, "boot"), &sb->disk.wanted);
 	(void)get_text(top, "state_from", sb->state_from, sizeof sb->state_from);
 	last_exit_load(&sb->last_exit, json_get(top, "last_exit"));
 	s->config = get_raw(top, "config");

@@ -30,6 +30,7 @@ struct place {
 	char state_sha256[SHA256_HEX_BYTES + 1]; /* a kept state that must come from the disk first; "": none */
 	uint64_t state_bytes;
 	int state_fd;
+	bool state_is_gone;              /* it can't be read, now or later */
 	struct err state_err;
 	void (*placed)(struct sandbox *sb, uint64_t serial, const struct err *e);
 };
@@ -39,8 +40,15 @@ static void place_work(struct storage_job *job)
 	struct place *p = (struct place *)job;
 	struct blob *read = NULL;
 
-	if (p->state_sha256[0] && states_get(p->state_dir_fd, p->state_sha256, p->state_bytes, &p->state_fd, &p->state_err) < 0)
+	if (p->state_sha256[0] &&
+		states_get(p->state_dir_fd, p->state_sha256, p->state_bytes, &p->state_fd, &p->state_is_gone, &p->state_err) < 0) {
 		p->state_fd = -1;
+		if (!p->state_is_gone) { /* it is there: nothing begins without it */
+			job->status = err_prefix(&p->state_err, "its kept state");
+			job->err = p->state_err;
+			return;
+		}
+	}
 	if (p->put && p->object)
 		job->status = p->folder[0] ? objects_put_volatile(p->folder, p->object, &job->err) :
 					     objects_put(p->state_dir_fd, p->object, &job->err);
@@ -61,6 +69,8 @@ static void state_read(struct sandbox *sb, struct place *p)
 
 	if (!sb->disk.kept_there)
 		return; /* dropped meanwhile */
+	if (p->state_fd < 0 && !p->state_is_gone)
+		return; /* the start fails; the next one tries again */
 	if (p->state_fd < 0) {
 		events_add(sb->control->events, "sandbox.state_lost", sb->spec.id, sb->spec.owner, "why", p->state_err.text);
 		log_error("sandbox=%s begins anew: %s", sb->spec.id, p->state_err.text);

@@ -95,7 +95,7 @@ static void entry_refuse(struct control *c, const struct spawner_message *m, con
 
 /* What lies in its folder: a control that died while it placed an object had counted no serial in the spec. None may be used twice;
  * and nothing lies there but what a start may still need, since objects are unlinked once loaded. */
-static void clean_folder(struct sandbox *sb)
+static void clean_folder(struct sandbox *sb, bool has_process)
 {
 	char path[LIMIT_PATH_BYTES + LIMIT_ID_BYTES + 2];
 	struct dirent *entry;
@@ -111,7 +111,7 @@ static void clean_folder(struct sandbox *sb)
 			continue;
 		if (serial > sb->last_serial)
 			sb->last_serial = serial;
-		if (sb->life.state != LIFE_STARTING)
+		if (sb->life.state != LIFE_STARTING || !has_process)
 			(void)unlinkat(dirfd(dir), entry->d_name, 0);
 	}
 	if (dir)
@@ -143,7 +143,7 @@ static struct sandbox *entry_sandbox(struct control *c, struct entry *en, struct
 	sb->ring_kept = sandbox_log_ring_fd(sb->log);
 	if (en->m->dropped_bytes > 0)
 		sandbox_log_dropped(sb->log, en->m->dropped_bytes);
-	clean_folder(sb);
+	clean_folder(sb, en->channel >= 0 && !(en->m->flags & SPAWNER_F_EXITED));
 	sb->state_fd = fd_take(&en->state);
 	if (sb->state_fd >= 0)
 		sb->state_bytes = (uint64_t)lseek(sb->state_fd, 0, SEEK_END);
@@ -205,6 +205,9 @@ static void entry_adopt(struct control *c, struct entry *en)
 	}
 	if (sb->was_gone) /* it has no process any more; take_over goes on with its end */
 		return;
+	if (sb->booting && en->channel < 0 && !(m->flags & SPAWNER_F_EXITED))
+		return; /* restore_rows begins its life */
+	sb->booting = false;
 	if (en->channel >= 0 && en->out >= 0 && en->error >= 0) {
 		sb->host = host_new(sb, m->generation, fd_take(&en->channel), fd_take(&en->out), fd_take(&en->error), &e);
 		if (sb->host) {
@@ -288,16 +291,14 @@ static void resolve(struct sandbox *sb, const struct host_message *status, bool 
 	enum life_found found = phase == HOST_PHASE_EMPTY ? LIFE_FOUND_NOT_STARTED :
 		phase == HOST_PHASE_SERVING               ? LIFE_FOUND_SERVING :
 							    LIFE_FOUND_IN_RELOAD;
+	char path[LIMIT_PATH_BYTES + 1];
 
 	/* A start that control had begun: the serial that it loads became known with READY, which nobody read. */
 	if (sb->life.state == LIFE_STARTING && phase == HOST_PHASE_SERVING && f.host_serial == sb->last_serial)
 		f.current_serial = sb->serial = sb->host->serial = f.host_serial;
-	if (phase != HOST_PHASE_EMPTY) {
-		char path[LIMIT_PATH_BYTES + 1];
-
-		sandbox_path(sb, sb->serial, path); /* its READY may never have been read */
-		(void)unlink(path);
-	}
+	/* Its READY may never have been read. One that has loaded nothing is ended: what was placed for it is not loaded any more. */
+	sandbox_path(sb, phase != HOST_PHASE_EMPTY ? sb->serial : sb->last_serial, path);
+	(void)unlink(path);
 	what = phase == HOST_PHASE_EMPTY ? TXN_TAKE_NOTHING : txn_take_over(&f);
 	sb->host->ready = phase != HOST_PHASE_EMPTY;
 	if (what == TXN_TAKE_COMPLETE)

@@ -94,23 +94,26 @@ static enum folder_found load(int folder_fd, const char *sha256, uint64_t bytes,
 	return FOLDER_GOOD;
 }
 
-int states_get(int state_dir_fd, const char *sha256, uint64_t bytes, int *ret_memfd, struct err *e)
+int states_get(int state_dir_fd, const char *sha256, uint64_t bytes, int *ret_memfd, bool *ret_is_gone, struct err *e)
 {
 	autoclose int folder_fd = folder_open(state_dir_fd, FOLDER_STATES);
 	struct err aside = ERR_INIT;
 
+	*ret_is_gone = false;
 	if (folder_fd == -1 && errno != ENOENT)
 		return folder_open_error(FOLDER_STATES, e);
 	switch (folder_fd == -1 ? FOLDER_NONE : load(folder_fd, sha256, bytes, ret_memfd, e)) {
 	case FOLDER_GOOD:
 		return 0;
 	case FOLDER_NONE:
+		*ret_is_gone = true;
 		return err_set(e, ERR_OBJECT_NOT_FOUND, "there is no state %s", sha256);
 	case FOLDER_UNREADABLE:
 		return -1;
 	case FOLDER_DAMAGED:
 		break;
 	}
+	*ret_is_gone = true;
 	if (folder_put_aside(folder_fd, sha256, "state", &aside) == -1)
 		return err_prefix(e, "state %s is damaged (%s)", sha256, aside.text);
 	return err_prefix(e, "state %s was damaged and has been renamed to .damaged", sha256);

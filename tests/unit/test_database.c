@@ -783,13 +783,14 @@ START_TEST(states_are_checked)
 	struct err e = ERR_INIT;
 	char sha256[SHA256_HEX_BYTES + 1], again[SHA256_HEX_BYTES + 1], name[96], back[64];
 	int memfd, fd = -1, plain;
+	bool is_gone;
 
 	begin();
 	memfd = fd_memfd("state", text, sizeof text, true);
 	ck_assert_msg(states_put(dir_fd, memfd, sizeof text, sha256, &e) == 0, "%s", e.text);
 	ck_assert_int_eq(states_put(dir_fd, memfd, sizeof text, again, &e), 0);
 	ck_assert_str_eq(sha256, again);
-	ck_assert_int_eq(states_get(dir_fd, sha256, sizeof text, &fd, &e), 0);
+	ck_assert_int_eq(states_get(dir_fd, sha256, sizeof text, &fd, &is_gone, &e), 0);
 	ck_assert(fd_is_memfd_sealed(fd));
 	ck_assert_int_eq(pread(fd, back, sizeof back, 0), sizeof text);
 	ck_assert_str_eq(back, text);
@@ -801,23 +802,24 @@ START_TEST(states_are_checked)
 	/* another length, a flipped byte, none at all */
 	(void)snprintf(name, sizeof name, "states/%s", sha256);
 	spit(name, "a state of some bytez", sizeof text);
-	ck_assert_int_eq(states_get(dir_fd, sha256, sizeof text, &fd, &e), -1);
+	ck_assert_int_eq(states_get(dir_fd, sha256, sizeof text, &fd, &is_gone, &e), -1);
 	ck_assert_int_eq(e.code, ERR_IO);
 	ck_assert_ptr_nonnull(strstr(e.text, "damaged"));
-	ck_assert_int_eq(states_get(dir_fd, sha256, sizeof text, &fd, &e), -1);
+	ck_assert(is_gone);
+	ck_assert_int_eq(states_get(dir_fd, sha256, sizeof text, &fd, &is_gone, &e), -1);
 	ck_assert_int_eq(e.code, ERR_OBJECT_NOT_FOUND);
 	spit(name, text, sizeof text - 1);
-	ck_assert_int_eq(states_get(dir_fd, sha256, sizeof text, &fd, &e), -1);
+	ck_assert_int_eq(states_get(dir_fd, sha256, sizeof text, &fd, &is_gone, &e), -1);
 	/* what is written again over a damaged one is good */
 	spit(name, "?", 1);
 	ck_assert_int_eq(states_put(dir_fd, memfd, sizeof text, again, &e), 0);
-	ck_assert_int_eq(states_get(dir_fd, sha256, sizeof text, &fd, &e), 0);
+	ck_assert_int_eq(states_get(dir_fd, sha256, sizeof text, &fd, &is_gone, &e), 0);
 	fd_close(&fd);
 	(void)close(memfd);
 	/* no bytes at all */
 	memfd = fd_memfd("state", NULL, 0, true);
 	ck_assert_int_eq(states_put(dir_fd, memfd, 0, sha256, &e), 0);
-	ck_assert_int_eq(states_get(dir_fd, sha256, 0, &fd, &e), 0);
+	ck_assert_int_eq(states_get(dir_fd, sha256, 0, &fd, &is_gone, &e), 0);
 	fd_close(&fd);
 	(void)close(memfd);
 	end();

@@ -495,7 +495,8 @@ class Faults(Chaos):
 
     def close_folder(self, mode, *folders):
         for folder in folders:
-            os.chmod(os.path.join(self.daemon.state, folder), mode)
+            with contextlib.suppress(FileNotFoundError):  # states/ is made by the first stop
+                os.chmod(os.path.join(self.daemon.state, folder), mode)
 
     def mend(self):
         self.close_folder(0o700, "objects", "states", ".")

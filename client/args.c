@@ -136,6 +136,8 @@ static int take_option(struct walk *w, const struct option *o, const char *text)
 	case OPTION_HELP:
 		a->help = true;
 		return 0;
+	case OPTION_NO:
+		return take_verb_option(w, o, "false");
 	case OPTION_FLAG:
 	case OPTION_WHOLE:
 	case OPTION_FILE:

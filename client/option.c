@@ -75,6 +75,13 @@ static size_t add_param(const struct verb *v, const struct method_param *p, stru
 	for (size_t i = 0; i < VERB_OWN; i++)
 		if (v->own[i].letter && !v->own[i].name && strcmp(v->own[i].param, p->name) == 0)
 			to[0].letter = v->own[i].letter;
+	if (p->kind == PARAM_BOOL) {
+		to[n] = (struct option){ .kind = OPTION_NO, .param = p, .help = "the opposite" };
+		memcpy(to[n].name, "no-", 3);
+		memcpy(to[n].name + 3, to[0].name, length + 1);
+		assert(length + 4 <= sizeof(to[n].name));
+		n++;
+	}
 	if (json) {
 		to[n] = (struct option){
 			.kind = OPTION_FILE, .param = p, .value = "FILE", .help = "the same, read from a file"

@@ -15,6 +15,7 @@ enum option_kind {
 	OPTION_SOCKET, OPTION_JSON, OPTION_TIMEOUT, OPTION_QUIET, OPTION_VERSION, OPTION_HELP, /* global */
 	OPTION_FLAG,   /* one of the verb's own; it may have a value */
 	OPTION_WHOLE,  /* the value of a parameter */
+	OPTION_NO,     /* --no-NAME: false for a parameter that is true or false */
 	OPTION_FILE,   /* the file that has it */
 	OPTION_ITEM    /* one member of it */
 };

@@ -448,15 +448,69 @@ static int check_uids(const struct config *c, struct err *e)
 	return err_about(e, name, -1);
 }
 
+/* Without doubled slashes, "." and a slash at the end. Links aren't followed: the folders need not be there yet. */
+static void path_plain(char to[LIMIT_PATH_BYTES + 2], const char *path)
+{
+	size_t n = 0;
+
+	while (*path && n < LIMIT_PATH_BYTES) {
+		size_t size = strcspn(path, "/");
+
+		if (size > LIMIT_PATH_BYTES - n)
+			size = LIMIT_PATH_BYTES - n; /* can't be: check_path has seen it */
+		if (size > 0 && !(size == 1 && path[0] == '.')) {
+			to[n++] = '/';
+			memcpy(to + n, path, size);
+			n += size;
+		}
+		path += size;
+		path += strspn(path, "/");
+	}
+	to[n] = '\0';
+}
+
+/* Is it this folder, or in it? */
+static bool is_within(const char *path, const char *folder)
+{
+	size_t n = strlen(folder);
+
+	return strncmp(path, folder, n) == 0 && (path[n] == '\0' || path[n] == '/');
+}
+
+/* What the runtime folder has is removed when the daemon ends, and at its start: nothing that lasts may lie there, nor may it lie in the
+ * state folder, which belongs to control's user. */
+static int check_folders(const struct config *c, struct err *e)
+{
+	char state[LIMIT_PATH_BYTES + 2], runtime[LIMIT_PATH_BYTES + 2], part[LIMIT_PATH_BYTES + 16];
+	static const char *const parts[] = { "objects", "jobs", "lock" };
+
+	path_plain(state, c->state_dir);
+	path_plain(runtime, c->runtime_dir);
+	if (strcmp(state, runtime) == 0) {
+		err_set(e, ERR_BAD_PARAM, "state_dir and runtime_dir are the same folder '%s': name another for one of them", state);
+		return err_about(e, "state_dir", -1);
+	}
+	if (is_within(runtime, state)) {
+		err_set(e, ERR_BAD_PARAM, "runtime_dir '%s' lies in state_dir '%s', which belongs to the control process: name a folder outside of it",
+			runtime, state);
+		return err_about(e, "runtime_dir", -1);
+	}
+	for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+		(void)snprintf(part, sizeof part, "%s/%s", runtime, parts[i]);
+		if (!is_within(state, part))
+			continue;
+		err_set(e, ERR_BAD_PARAM, "state_dir '%s' lies in '%s', which the daemon empties at its start and its end: name a folder outside of it",
+			state, part);
+		return err_about(e, "state_dir", -1);
+	}
+	return 0;
+}
+
 int config_check(const struct config *c, struct err *e)
 {
 	if (check_path("socket", c->socket_path, sizeof(c->socket_path) - 1, e) == -1 ||
 	    check_path("state_dir", c->state_dir, LIMIT_PATH_BYTES, e) == -1 ||
 	    check_path("runtime_dir", c->runtime_dir, LIMIT_PATH_BYTES - PATH_TAIL, e) == -1)
 		return -1;
-	if (strcmp(c->state_dir, c->runtime_dir) == 0) {
-		err_set(e, ERR_BAD_PARAM, "state_dir and runtime_dir are the same folder '%s'", c->state_dir);
-		return err_about(e, "state_dir", -1);
-	}
-	return check_uids(c, e);
+	return check_folders(c, e) == -1 ? -1 : check_uids(c, e);
 }

@@ -47,6 +47,27 @@ static int already_running(pid_t pid, const char *folder, struct err *e)
 	return err_set(e, ERR_ALREADY_EXISTS, "sandboxd is already running, pid %ld (it holds %s/%s)", (long)pid, folder, LOCK_NAME);
 }
 
+/* What stands in its place isn't ours to remove. */
+static int lock_refused(const struct spawner *sp, struct err *e)
+{
+	const char *folder = sp->config.runtime_dir, *what = "a device or a socket";
+	int kept = errno;
+	struct stat st;
+
+	if (fstatat(sp->runtime_fd, LOCK_NAME, &st, AT_SYMLINK_NOFOLLOW) == -1 || S_ISREG(st.st_mode)) {
+		errno = kept;
+		return err_sys(e, ERR_IO, "cannot open %s/%s", folder, LOCK_NAME);
+	}
+	if (S_ISLNK(st.st_mode))
+		what = "a symbolic link";
+	else if (S_ISDIR(st.st_mode))
+		what = "a folder";
+	else if (S_ISFIFO(st.st_mode))
+		what = "a FIFO";
+	return err_set(e, ERR_IO, "cannot lock %s/%s: it is %s, not a file of sandboxd's: remove it, or name another runtime folder", folder, LOCK_NAME,
+		what);
+}
+
 static int lock_open(struct spawner *sp, struct err *e)
 {
 	const char *folder = sp->config.runtime_dir;
@@ -54,11 +75,11 @@ static int lock_open(struct spawner *sp, struct err *e)
 	int size;
 
 	for (int tries = 1;; tries++) {
-		autoclose int fd = openat(sp->runtime_fd, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+		autoclose int fd = openat(sp->runtime_fd, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
 		struct stat mine, named;
 
-		if (fd == -1)
-			return err_sys(e, ERR_IO, "cannot open %s/%s", folder, LOCK_NAME);
+		if (fd == -1 || fstat(fd, &mine) == -1 || !S_ISREG(mine.st_mode))
+			return lock_refused(sp, e);
 		if (flock(fd, LOCK_EX | LOCK_NB) == -1) {
 			pid_t holder;
 
@@ -161,10 +182,31 @@ static int folders_open(struct spawner *sp, struct err *e)
 	return sp->jobs_fd == -1 ? -1 : folder_empty(sp->jobs_fd, e);
 }
 
+/* Memfds fall under it too: with a small one no state could be saved and no sandbox be held. Processes below inherit it. */
+static int file_size_raise(struct err *e)
+{
+	struct rlimit size, most = { RLIM_INFINITY, RLIM_INFINITY };
+
+	if (setrlimit(RLIMIT_FSIZE, &most) == 0)
+		return 0;
+	if (getrlimit(RLIMIT_FSIZE, &size) == -1)
+		return err_sys(e, ERR_UNAVAILABLE, "cannot read the limit of file sizes");
+	size.rlim_cur = size.rlim_max;
+	if (setrlimit(RLIMIT_FSIZE, &size) == -1)
+		return err_sys(e, ERR_UNAVAILABLE, "cannot raise the limit of file sizes");
+	if (size.rlim_max < LIMIT_FSIZE_BYTES)
+		return err_set(e, ERR_UNAVAILABLE, "files of at most %llu bytes may be made here, and sandboxd needs %llu for objects, states and its "
+			"registry: raise the hard limit (LimitFSIZE=, ulimit -Hf)", (unsigned long long)size.rlim_max, LIMIT_FSIZE_BYTES);
+	return 0;
+}
+
 static int limits_raise(const struct spawner *sp, struct err *e)
 {
 	struct rlimit files;
 	uint64_t fit;
+
+	if (file_size_raise(e) == -1)
+		return -1;
 
 	if (getrlimit(RLIMIT_NOFILE, &files) == -1)
 		return err_sys(e, ERR_UNAVAILABLE, "cannot read the limit of descriptors");

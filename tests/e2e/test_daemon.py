@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: MIT
 """The daemon as a process among others: one instance, its socket, what it inherits, what becomes of its hosts when it is killed."""
 import os
+import resource
 import signal
 import subprocess
+import tempfile
 
-from harness import BUILD, COUNTER1, DEADLINE_S, Case, OwnCase, RpcError, descendants, example_source, is_alive, main, module, wait_for
+from harness import BUILD, COUNTER1, DEADLINE_S, IS_ROOT, OTHER_UID, Case, OwnCase, RpcError, descendants, example_source, is_alive, main, module, wait_for
 
 
 class Own(OwnCase):
@@ -32,6 +34,52 @@ class Own(OwnCase):
                                stderr=subprocess.STDOUT, timeout=DEADLINE_S, check=False)
             self.assertEqual(r.returncode, status, (options, r.stdout))
             self.assertIn(word, r.stdout)
+
+    def refused(self, argv, status, *words, **popen):
+        r = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=DEADLINE_S, check=False, **popen)
+        self.assertEqual(r.returncode, status, r.stdout)
+        for word in words:
+            self.assertIn(word.encode(), r.stdout)
+
+    def test_folders_within_each_other(self):
+        with tempfile.TemporaryDirectory() as top:
+            for state, runtime, word in (("r", "r", "are the same folder"), ("r/objects", "r", "empties at its start"), ("r/jobs/x", "r", "empties at its start"),
+                                         ("s", "s/r", "lies in state_dir"), ("s/", "s//x/./r", "lies in state_dir")):
+                argv = [os.path.join(BUILD, "sandboxd"), "--state-dir", os.path.join(top, state), "--runtime-dir", os.path.join(top, runtime)]
+                self.refused([*argv, "--check-config"], 2, word)
+                self.refused(argv, 2, word)
+                self.assertEqual(os.listdir(top), [])
+            argv = [os.path.join(BUILD, "sandboxd"), "--state-dir", top + "/r/state", "--runtime-dir", top + "/r", "--check-config"]
+            self.refused(argv, 0, "configuration: good")  # so it is for a user without a home
+            argv = [os.path.join(BUILD, "sandboxd"), "--state-dir", top + "/r/objectstore", "--runtime-dir", top + "/r", "--check-config"]
+            self.refused(argv, 0, "configuration: good")
+
+    def test_lock_is_no_file(self):
+        for make, what in ((os.mkfifo, "a FIFO"), (os.mkdir, "a folder"), (lambda p: os.symlink("/etc/passwd", p), "a symbolic link"),
+                           (lambda p: os.symlink("/nonexistent", p), "a symbolic link")):
+            with tempfile.TemporaryDirectory() as top:
+                os.mkdir(top + "/r", 0o700)
+                make(top + "/r/lock")
+                argv = [os.path.join(BUILD, "sandboxd"), "--state-dir", top + "/s", "--runtime-dir", top + "/r"]
+                self.refused(argv, 1, "cannot lock", "it is %s, not a file of sandboxd's: remove it" % what)
+                self.assertEqual(os.listdir(top + "/r"), ["lock"])  # it stays as it was
+
+    def test_limit_of_file_sizes(self):
+        """A soft limit is raised; under a hard one that is too small nothing begins: states, specs and objects would not fit."""
+        d = self.own_daemon(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY)))
+        with d.client() as c:
+            c.create("a", COUNTER1)
+            c.call("a", "increment", by=4)
+            c.rpc("sandbox.stop", id="a")
+            c.rpc("sandbox.start", id="a")
+            self.assertEqual(c.call("a", "get")["count"], 4)
+        with tempfile.TemporaryDirectory() as top:
+            other = {"user": OTHER_UID, "group": OTHER_UID, "extra_groups": []} if IS_ROOT else {}
+            if IS_ROOT:  # who may have the right to raise it
+                os.chown(top, OTHER_UID, OTHER_UID)
+            argv = [os.path.join(BUILD, "sandboxd"), "--state-dir", top + "/s", "--runtime-dir", top + "/r"]
+            self.refused(argv, 1, "files of at most 1048576 bytes", "LimitFSIZE=",
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)), **other)
 
     def test_launcher_leaves_descriptors_and_signals(self):
         """Descriptor 9 open, SIGPIPE ignored, SIGTERM blocked: the launcher sees the end of its pipe while the daemon runs, and SIGTERM

@@ -116,6 +116,7 @@
 #define DEFAULT_MAX_FILE_SIZE_BYTES  (10ull << 20)
 #define DEFAULT_MAX_OPEN_FILES       64
 #define DEFAULT_MAX_STACK_BYTES      (8ull << 20)
+#define DEFAULT_SCRATCH_BYTES        (64ull << 20) /* a host's own folder, in memory */
 #define DEFAULT_START_TIMEOUT_MS     10000
 #define DEFAULT_SHUTDOWN_MS          5000
 #define DEFAULT_QUIESCE_TIMEOUT_MS   5000

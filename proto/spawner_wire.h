@@ -62,7 +62,7 @@ struct host_limits {
 	uint64_t max_memory_bytes;    /* RLIMIT_DATA */
 	uint64_t max_file_size_bytes; /* RLIMIT_FSIZE */
 	uint64_t max_stack_bytes;     /* RLIMIT_STACK */
-	uint32_t max_processes;       /* RLIMIT_NPROC, only where the host has a uid of its own */
+	uint32_t max_processes;       /* RLIMIT_NPROC, only where the host has a uid or a user namespace of its own */
 	uint32_t max_open_files;      /* RLIMIT_NOFILE */
 };
 
@@ -73,7 +73,9 @@ enum spawner_op {
 	SPAWNER_HOLD,       /* sandbox; fd: sealed spec -> OK (uid) | ERROR. Makes entry, uid, objects folder */
 	SPAWNER_KEEP,       /* sandbox, kind = enum spawner_keep; fd: what to keep, none: drop it -> OK | ERROR */
 	SPAWNER_FORGET,     /* sandbox: no host may live (else ERROR EBUSY) -> OK. uid freed, folder removed */
-	SPAWNER_START,      /* sandbox, limits -> STARTED (generation, pid; fds: channel, stdout, stderr) | ERROR (EBUSY: one lives) */
+	SPAWNER_START,      /* sandbox, limits, name = profile -> STARTED (generation; fds: channel, stdout, stderr) | ERROR (EBUSY: one
+	                       lives). The process comes after the answer: BORN, or EXITED with the step that failed. What is sent to it
+	                       meanwhile waits in its channel */
 	SPAWNER_SIGNAL,     /* sandbox, generation, kind = enum spawner_signal -> OK | ERROR (ESRCH: gone, or another generation) */
 	SPAWNER_ACK_EXIT,   /* sandbox, generation: the exit status may be forgotten. No reply. */
 	SPAWNER_JOB,        /* kind = enum spawner_job, name = source file name, timeout_ms, limits.max_memory_bytes; fd: sealed source -> JOB_DONE | ERROR */
@@ -93,7 +95,8 @@ enum spawner_op {
 	/* ---- notices, spawner -> control, tag 0 ---- */
 	SPAWNER_EXITED = 128, /* sandbox, generation, pid, status = wait status; step: see text. Repeated in ENTRY until ACK_EXIT */
 	SPAWNER_STOP_ASKED,   /* value = how many SIGTERM, SIGINT and STOP so far: 1 orderly, 2 hurry */
-	SPAWNER_LISTENER      /* the socket had been unlinked: fd = its successor */
+	SPAWNER_LISTENER,     /* the socket had been unlinked: fd = its successor */
+	SPAWNER_BORN          /* sandbox, generation, pid: the process of a START is there */
 };
 
 enum spawner_keep { SPAWNER_KEEP_SPEC = 1, /* sealed memfd <= LIMIT_SPEC_BYTES */
@@ -124,7 +127,7 @@ struct spawner_message {
 	uint64_t tag;          /* chosen by control, echoed; 0 in notices */
 	uint64_t generation;   /* assigned by the spawner, unique over its life, never 0 */
 	uint64_t value;
-	int32_t pid;
+	int32_t pid;             /* ENTRY: 0 while it isn't born, BORN follows */
 	int32_t status;
 	uint32_t flags;
 	uint32_t uid;
@@ -135,7 +138,7 @@ struct spawner_message {
 	int64_t ended_ms;        /* EXITED */
 	struct host_limits limits;
 	char sandbox[LIMIT_ID_BYTES + 1];
-	char name[LIMIT_ID_BYTES + 1];   /* JOB: source file name; EXITED: the set-up step that failed, "" when exec worked */
+	char name[LIMIT_ID_BYTES + 1];   /* JOB: source file name; START: profile; EXITED: the set-up step that failed, "" when exec worked */
 	char text[96];
 };
 

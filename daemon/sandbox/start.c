@@ -212,13 +212,13 @@ static void send_begin(struct sandbox *sb)
 /* The second message: what to load. Under `strict` it waits for the report, since constructors run in dlopen. */
 void sandbox_started_host(struct sandbox *sb, struct host *h)
 {
-	char path[LIMIT_PATH_BYTES + 1];
+	char name[LIMIT_ID_BYTES + 1];
 	struct buf b = BUF_INIT;
 	struct json_out o = json_out_to(&b);
 
-	sandbox_path(sb, h->serial, path);
+	sandbox_object_name(h->serial, name);
 	json_out_object(&o, NULL);
-	json_out_text(&o, "path", path);
+	json_out_text(&o, "path", name);
 	json_out_raw(&o, "config", sb->spec.config, strlen(sb->spec.config));
 	json_out_object_end(&o);
 	(void)host_link_send(&h->link, HOST_START, h->serial, 0, b.data, b.size,
@@ -252,6 +252,17 @@ static void started(void *ctx, const struct spawner_message *m, int *fds, size_t
 	sandbox_release(sb);
 }
 
+void sandbox_born(struct sandbox *sb, const struct spawner_message *m)
+{
+	if (!sb->host || sb->host->link.generation != m->generation)
+		return;
+	sb->host->pid = m->pid;
+	if (sb->host->ready_waits)
+		sandbox_ready(sb);
+	if (sb->host)
+		sb->host->ready_waits = false;
+}
+
 static void start_placed(struct sandbox *sb, uint64_t serial, const struct err *error)
 {
 	struct spawner_message m;
@@ -264,6 +275,7 @@ static void start_placed(struct sandbox *sb, uint64_t serial, const struct err *
 	}
 	spawner_message_init(&m, SPAWNER_START, sb->spec.id);
 	m.limits = sb->spec.limits;
+	(void)snprintf(m.name, sizeof m.name, "%s", sb->spec.profile);
 	sandbox_hold(sb);
 	if (spawner_request(sb->control->spawner, &m, NULL, 0, started, sb, &e) == 0) {
 		begin_failed(sb, &e, "spawn");

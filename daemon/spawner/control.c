@@ -246,6 +246,26 @@ static bool exits_notify(struct spawner *sp)
 	return true;
 }
 
+static bool births_notify(struct spawner *sp)
+{
+	struct entry *entry = NULL;
+
+	for (uint64_t cursor = 0; sp->table.n_births_unsent > 0; cursor = entry->slot + 1ull) {
+		struct spawner_message m = { .version = SPAWNER_WIRE_VERSION, .op = SPAWNER_BORN };
+
+		entry = table_from(&sp->table, cursor);
+		if (!entry)
+			break;
+		if (!entry->birth_unsent)
+			continue;
+		entry_describe(entry, &m);
+		if (!notice_send(sp, &m, NULL, 0))
+			return false;
+		entry_birth_sent(&sp->table, entry);
+	}
+	return true;
+}
+
 void control_notify(struct spawner *sp)
 {
 	struct control *c = &sp->control;
@@ -267,7 +287,7 @@ void control_notify(struct spawner *sp)
 			return;
 		sp->listener_unsent = false;
 	}
-	if (!exits_notify(sp))
+	if (!births_notify(sp) || !exits_notify(sp))
 		return;
 	for (size_t i = 0; i < LIMIT_JOBS; i++)
 		if (sp->jobs[i].state == JOB_ENDED && !job_done_send(sp, &sp->jobs[i]))

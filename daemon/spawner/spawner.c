@@ -109,7 +109,7 @@ static void pipes_drain(struct spawner *sp, int64_t now_ms)
 
 		if (!entry)
 			return;
-		if (entry->pid > 0)
+		if (entry_lives(entry))
 			entry->dropped_bytes += pipe_drain(entry->fds[ENTRY_STDOUT]) + pipe_drain(entry->fds[ENTRY_STDERR]);
 		cursor = entry->slot + 1ull;
 	}
@@ -122,7 +122,7 @@ static int64_t earlier(int64_t a, int64_t b)
 
 static int timeout_ms(const struct spawner *sp, int64_t now_ms)
 {
-	int64_t at = earlier(control_deadline(sp), jobs_deadline(sp));
+	int64_t at = earlier(earlier(control_deadline(sp), jobs_deadline(sp)), zygotes_deadline(sp));
 
 	at = earlier(at, sp->listener.retry_at_ms);
 	if (sp->stop_asked > 0)
@@ -141,6 +141,7 @@ static int timeout_ms(const struct spawner *sp, int64_t now_ms)
 static void timers(struct spawner *sp, int64_t now_ms)
 {
 	jobs_timer(sp, now_ms);
+	zygotes_timer(sp, now_ms);
 	control_timer(sp, now_ms);
 	pipes_drain(sp, now_ms);
 	if (now_ms >= sp->listener.retry_at_ms && listener_check(&sp->listener, now_ms))
@@ -156,12 +157,13 @@ static bool facts_wait(const struct spawner *sp)
 	for (size_t i = 0; i < LIMIT_JOBS; i++)
 		if (sp->jobs[i].state == JOB_ENDED)
 			return true;
-	return sp->control.has_out || sp->stop_unsent || sp->listener_unsent || sp->table.n_exits_unsent > 0;
+	return sp->control.has_out || sp->stop_unsent || sp->listener_unsent || sp->table.n_exits_unsent > 0 ||
+		sp->table.n_births_unsent > 0;
 }
 
 static void turn(struct spawner *sp)
 {
-	enum { SIGNALS, REPORTS, FOLDER, CONTROL, N };
+	enum { SIGNALS, REPORTS, FOLDER, CONTROL, ZYGOTES, N = ZYGOTES + PROFILE__N };
 	int64_t now_ms = clock_monotonic_ms();
 	struct pollfd fds[N] = {
 		[SIGNALS] = { .fd = sp->signal_fd, .events = POLLIN },
@@ -170,6 +172,7 @@ static void turn(struct spawner *sp)
 		[CONTROL] = { .fd = sp->control.fd, .events = sp->control.has_out ? 0 : POLLIN },
 	};
 
+	(void)zygotes_pollfds(sp, &fds[ZYGOTES]);
 	if (facts_wait(sp))
 		fds[CONTROL].events |= POLLOUT;
 	if (sp->ending) /* nothing is asked of us any more; a hang-up would make poll spin */
@@ -179,6 +182,7 @@ static void turn(struct spawner *sp)
 	now_ms = clock_monotonic_ms();
 	if (fds[REPORTS].revents)
 		reap_reports(sp);
+	zygotes_ready(sp, &fds[ZYGOTES]);
 	if (fds[SIGNALS].revents) {
 		signals_read(sp, now_ms);
 		reap_children(sp, now_ms);
@@ -265,6 +269,7 @@ static void spawner_init(struct spawner *sp, const struct config *c)
 	sp->slices = (struct slices)SLICES_INIT;
 	control_init(&sp->control);
 	jobs_init(sp);
+	zygotes_init(&sp->zygotes);
 }
 
 int spawner_open(struct spawner *sp, const struct config *c, struct err *e)
@@ -280,6 +285,7 @@ int spawner_open(struct spawner *sp, const struct config *c, struct err *e)
 void spawner_close(struct spawner *sp)
 {
 	listener_close(&sp->listener);
+	zygotes_close(sp);
 	table_fini(&sp->table);
 	fd_close(&sp->control.fd);
 	fd_close(&sp->outcomes_fd);

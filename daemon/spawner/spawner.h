@@ -14,6 +14,7 @@
 #include "daemon/spawner/slices.h"
 #include "daemon/spawner/table.h"
 #include "daemon/spawner/uids.h"
+#include "daemon/spawner/zygotes.h"
 #include "proto/config.h"
 #include "proto/fd.h"
 #include "proto/spawner_wire.h"
@@ -77,6 +78,7 @@ struct spawner {
 	int signal_fd, report_read_fd, report_write_fd;
 	struct table table;
 	uint64_t generations;
+	struct zygotes zygotes;
 	struct job jobs[LIMIT_JOBS];
 	struct sweep sweeps[SWEEPS_MAX];
 	struct control control;
@@ -101,7 +103,6 @@ int spawner_take_uid(struct spawner *sp, uid_t *ret_uid, struct err *e);     /* 
 /* ---- spawn.c: the parent's half of a birth ---- */
 /* Forks and runs the plan, whose report pipe is filled in here. -1 with err. */
 pid_t spawn_child(struct spawner *sp, struct child_plan *plan, struct err *e);
-int spawn_host(struct spawner *sp, struct entry *entry, const struct host_limits *limits, struct err *e);
 extern char *const spawn_environment[]; /* PATH and LANG, no more */
 
 /* ---- control.c ---- */

@@ -122,14 +122,13 @@ static void chain_drop_pid(struct table *t, struct entry *entry)
 	*link = entry->next_pid;
 	entry->next_pid = NULL;
 	entry->pid = 0;
-	t->n_living--;
 }
 
 void table_remove(struct table *t, struct entry *entry)
 {
 	struct entry **link = &t->names[bucket_of_name(entry->sandbox)];
 
-	assert(entry->pid == 0);
+	assert(!entry_lives(entry));
 	if (entry->exit_unsent)
 		t->n_exits_unsent--;
 	while (*link != entry)
@@ -140,27 +139,54 @@ void table_remove(struct table *t, struct entry *entry)
 	entry_free(entry);
 }
 
-void entry_started(struct table *t, struct entry *entry, pid_t pid, uint64_t generation, int64_t now_ms)
+void entry_started(struct table *t, struct entry *entry, uint64_t generation, int64_t now_ms)
 {
-	uint32_t bucket = bucket_of_pid(pid);
-
-	assert(entry->pid == 0 && pid > 0 && !entry->exited);
-	entry->pid = pid;
+	assert(!entry_lives(entry) && !entry->exited);
+	entry->starting = true;
+	entry->kill_wanted = false;
 	entry->generation = generation;
 	entry->status = 0;
 	entry->started_ms = now_ms;
 	entry->ended_ms = 0;
 	entry->step[0] = '\0';
 	entry->text[0] = '\0';
+	t->n_living++;
+}
+
+void entry_has_pid(struct table *t, struct entry *entry, pid_t pid)
+{
+	uint32_t bucket = bucket_of_pid(pid);
+
+	assert(entry->starting && entry->pid == 0 && pid > 0);
+	entry->pid = pid;
 	entry->next_pid = t->pids[bucket];
 	t->pids[bucket] = entry;
-	t->n_living++;
+	entry->birth_unsent = true;
+	t->n_births_unsent++;
+}
+
+void entry_born(struct entry *entry)
+{
+	assert(entry->starting && entry->pid > 0);
+	entry->starting = false;
+}
+
+void entry_birth_sent(struct table *t, struct entry *entry)
+{
+	if (entry->birth_unsent) {
+		entry->birth_unsent = false;
+		t->n_births_unsent--;
+	}
 }
 
 void entry_exited(struct table *t, struct entry *entry, int status, int64_t now_ms)
 {
-	assert(entry->pid > 0);
-	chain_drop_pid(t, entry);
+	assert(entry_lives(entry));
+	if (entry->pid > 0)
+		chain_drop_pid(t, entry);
+	entry->starting = false;
+	t->n_living--;
+	entry_birth_sent(t, entry); /* the exit says it all */
 	entry->status = status;
 	entry->ended_ms = now_ms;
 	entry->exited = true;

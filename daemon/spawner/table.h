@@ -22,6 +22,9 @@ struct entry {
 	int fds[ENTRY_FD__N];
 	struct host_limits limits; /* of the newest start */
 	uint64_t generation;       /* of the newest start; 0: never started */
+	bool starting;             /* its process is asked for; it isn't born, and may not even be cloned */
+	bool kill_wanted;          /* as soon as its pid is known */
+	bool birth_unsent;         /* control that lives now has not been told its pid */
 	pid_t pid;                 /* > 0: lives, or is not reaped yet */
 	bool exited;               /* the newest generation has ended, unacknowledged */
 	bool exit_unsent;          /* control that lives now has not been told */
@@ -32,6 +35,7 @@ struct entry {
 	char text[96];
 	uint32_t slot;
 	struct entry *next_name, *next_pid; /* hash chains */
+	struct birth *birth;       /* while starting: zygotes.c's, owned */
 };
 
 #define TABLE_BUCKETS 4096u
@@ -39,7 +43,7 @@ struct entry {
 struct table {
 	struct entry **slots;
 	uint32_t max, n, n_slots; /* limit; entries; slots in use or once used */
-	uint32_t n_living, n_exits_unsent;
+	uint32_t n_living, n_exits_unsent, n_births_unsent;
 	struct entry *names[TABLE_BUCKETS], *pids[TABLE_BUCKETS];
 };
 
@@ -52,8 +56,17 @@ struct entry *table_from(const struct table *t, uint64_t cursor);        /* the 
 struct entry *table_add(struct table *t, const char *sandbox, struct err *e); /* the caller looked: it isn't there */
 void table_remove(struct table *t, struct entry *entry);                 /* no host lives; closes, frees */
 
-/* The four steps of a host's life; nothing else writes pid, exited, exit_unsent. */
-void entry_started(struct table *t, struct entry *entry, pid_t pid, uint64_t generation, int64_t now_ms);
+static inline bool entry_lives(const struct entry *entry)
+{
+	return entry->pid > 0 || entry->starting;
+}
+
+/* The steps of a host's life; nothing else writes starting, pid, exited and the unsent flags. A host may also exit while it is
+ * starting. */
+void entry_started(struct table *t, struct entry *entry, uint64_t generation, int64_t now_ms);
+void entry_has_pid(struct table *t, struct entry *entry, pid_t pid);
+void entry_born(struct entry *entry);
+void entry_birth_sent(struct table *t, struct entry *entry);
 void entry_exited(struct table *t, struct entry *entry, int status, int64_t now_ms);
 void entry_exit_sent(struct table *t, struct entry *entry);
 void entry_acknowledged(struct table *t, struct entry *entry); /* closes channel and pipes */

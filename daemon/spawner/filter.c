@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Table -> verdict of each row -> ranges of call numbers with one answer -> a binary tree of comparisons. A call whose answer hangs on
- * its arguments is a range of its own, with its rows as straight code. */
+ * Table -> ranges of call numbers with one answer -> stretches: a range with the few calls that differ from it -> a binary tree over
+ * stretches. The program is written from its end to its start, so that every jump, which only goes forward, knows its target, and
+ * one return serves all who come to it: how long a filter takes to install is how long it is, and how deep. */
 #include "daemon/spawner/filter.h"
 
 #include <assert.h>
@@ -14,9 +15,12 @@
 #include "proto/fd.h"
 #include "proto/protection.h"
 
-#define NUMBERS    1024 /* call numbers that the table may have; larger ones are unlisted */
-#define RANGES_MAX (NUMBERS + 2)
-#define JUMP_MAX   255  /* of a conditional jump */
+#define NUMBERS        1024 /* call numbers that the table may have; larger ones are unlisted */
+#define RANGES_MAX     (NUMBERS + 2)
+#define EXCEPTIONS_MAX 5    /* of one stretch: they are tried one by one */
+#define JUMP_MAX       255  /* of a conditional jump */
+#define JUMP_NEAR      (JUMP_MAX - 4) /* still, after what near() adds in between */
+#define ANSWERS        32   /* different returns: a dozen, each errno once */
 
 #define OFFSET(member)   ((uint32_t)offsetof(struct seccomp_data, member))
 #define OFFSET_LOW(n)    (OFFSET(args) + 8u * (uint32_t)(n) + (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : 4))
@@ -83,7 +87,7 @@ void filter_decide(const struct policy *p, uint64_t weaken, bool listener, const
 		ret->error = ENOSYS;
 }
 
-/* ---- the program ---- */
+/* ---- the program, from its end to its start ---- */
 
 struct range {
 	uint32_t first;              /* number; it ends before the next one's */
@@ -92,33 +96,85 @@ struct range {
 	size_t n_rows;               /* 0: none, and the range may be of many calls */
 };
 
+/* Ranges of which the first and every other that isn't a single call have the same answer. */
+struct stretch {
+	size_t first, n;
+};
+
+/* How many instructions stand from an instruction to the end of the program, itself included: its name, whatever comes before it. */
+typedef size_t label;
+
 struct maker {
 	const struct policy *policy;
 	uint64_t weaken;
 	bool listener;
 	struct range ranges[RANGES_MAX];
 	size_t n_ranges;
-	struct sock_filter code[BPF_MAXINSNS];
-	size_t n; /* beyond BPF_MAXINSNS: it doesn't fit */
+	struct stretch stretches[RANGES_MAX];
+	size_t n_stretches;
+	struct {
+		uint32_t ret;
+		label at;
+	} answers[ANSWERS]; /* the newest return of each */
+	size_t n_answers;
+	struct sock_filter code[BPF_MAXINSNS]; /* filled from its end */
+	label n;                               /* beyond BPF_MAXINSNS: it doesn't fit */
 };
 
-static void emit(struct maker *m, uint16_t code, uint32_t k, size_t jt, size_t jf)
+static label emit(struct maker *m, uint16_t code, uint32_t k, size_t jt, size_t jf)
 {
 	assert(jt <= JUMP_MAX && jf <= JUMP_MAX);
 	if (m->n < BPF_MAXINSNS)
-		m->code[m->n] = (struct sock_filter){ code, (uint8_t)jt, (uint8_t)jf, k };
-	m->n++;
+		m->code[BPF_MAXINSNS - 1 - m->n] = (struct sock_filter){ code, (uint8_t)jt, (uint8_t)jf, k };
+	return ++m->n;
 }
 
-static void emit_load(struct maker *m, uint32_t offset)
+/* An instruction without a jump: what follows it must be the one that was emitted before. */
+static label emit_before(struct maker *m, label next, uint16_t code, uint32_t k)
 {
-	emit(m, BPF_LD | BPF_W | BPF_ABS, offset, 0, 0);
+	if (next != m->n)
+		(void)emit(m, BPF_JMP | BPF_JA, (uint32_t)(m->n - next), 0, 0);
+	return emit(m, code, k, 0, 0);
 }
 
-static void emit_ret(struct maker *m, uint32_t ret)
+static label answer(struct maker *m, uint32_t ret)
 {
-	emit(m, BPF_RET | BPF_K, ret, 0, 0);
+	size_t i = 0;
+
+	while (i < m->n_answers && m->answers[i].ret != ret)
+		i++;
+	if (i < m->n_answers && m->n - m->answers[i].at <= JUMP_NEAR)
+		return m->answers[i].at;
+	assert(i < ANSWERS);
+	if (i == m->n_answers)
+		m->answers[m->n_answers++].ret = ret;
+	return m->answers[i].at = emit(m, BPF_RET | BPF_K, ret, 0, 0);
 }
+
+/* A place from which a conditional jump, emitted soon, reaches the target. */
+static label near(struct maker *m, label target)
+{
+	if (m->n - target <= JUMP_NEAR)
+		return target;
+	for (size_t i = 0; i < m->n_answers; i++)
+		if (m->answers[i].at == target)
+			return answer(m, m->answers[i].ret);
+	return emit(m, BPF_JMP | BPF_JA, (uint32_t)(m->n - target), 0, 0);
+}
+
+static label emit_branch(struct maker *m, uint16_t test, uint32_t k, label yes, label no)
+{
+	yes = near(m, yes);
+	no = near(m, no);
+	return emit(m, (uint16_t)(BPF_JMP | BPF_K | test), k, m->n - yes, m->n - no);
+}
+
+static label emit_load(struct maker *m, label next, uint32_t offset)
+{
+	return emit_before(m, next, BPF_LD | BPF_W | BPF_ABS, offset);
+}
+
+/* ---- one call's rows ---- */
 
 static uint32_t row_ret(const struct maker *m, const struct call_row *row)
 {
@@ -128,7 +184,34 @@ static uint32_t row_ret(const struct maker *m, const struct call_row *row)
 	return v.ret;
 }
 
-/* ---- one call's rows ---- */
+static label emit_word(struct maker *m, uint32_t offset, uint32_t mask, uint32_t value, label yes, label no)
+{
+	label at;
+
+	if (value == 0 && mask != UINT32_MAX) {
+		at = emit_branch(m, BPF_JSET, mask, no, yes);
+	} else {
+		at = emit_branch(m, BPF_JEQ, value, yes, no);
+		if (mask != UINT32_MAX)
+			at = emit_before(m, at, BPF_ALU | BPF_AND | BPF_K, mask);
+	}
+	return emit_load(m, at, offset);
+}
+
+static label emit_condition(struct maker *m, const struct call_condition *c, label yes, label no)
+{
+	uint32_t high = (uint32_t)(c->mask >> 32);
+
+	if (c->differs) {
+		label other = yes;
+
+		yes = no;
+		no = other;
+	}
+	if (high)
+		yes = emit_word(m, OFFSET_HIGH(c->argument), high, (uint32_t)(c->value >> 32), yes, no);
+	return emit_word(m, OFFSET_LOW(c->argument), (uint32_t)c->mask, (uint32_t)c->value, yes, no);
+}
 
 static bool is_equal32(const struct call_row *row, unsigned argument)
 {
@@ -137,86 +220,47 @@ static bool is_equal32(const struct call_row *row, unsigned argument)
 	return row->n_conditions == 1 && c->argument == argument && c->mask == UINT32_MAX && !c->differs;
 }
 
-/* One word of one condition: goes on behind itself if it holds, else `skip` instructions further. */
-static void emit_word(struct maker *m, uint32_t offset, uint32_t mask, uint32_t value, bool differs, size_t skip)
+/* Rows up to `last` that compare one argument with one value each: one load. Returns how many they are, 0: not worth it. */
+static size_t emit_values(struct maker *m, const struct call_row *rows, size_t last, label *next)
 {
-	emit_load(m, offset);
-	if (differs && value == 0) {
-		emit(m, BPF_JMP | BPF_JSET | BPF_K, mask, 0, skip);
-		return;
-	}
-	if (mask != UINT32_MAX)
-		emit(m, BPF_ALU | BPF_AND | BPF_K, mask, 0, 0);
-	emit(m, BPF_JMP | BPF_JEQ | BPF_K, value, differs ? skip : 0, differs ? 0 : skip);
-}
-
-static size_t word_size(uint32_t mask, uint32_t value, bool differs)
-{
-	return mask == UINT32_MAX || (differs && value == 0) ? 2 : 3;
-}
-
-static size_t condition_size(const struct call_condition *c)
-{
-	size_t size = word_size((uint32_t)c->mask, (uint32_t)c->value, c->differs);
-
-	return c->mask >> 32 ? size + word_size((uint32_t)(c->mask >> 32), (uint32_t)(c->value >> 32), c->differs) : size;
-}
-
-static void emit_condition(struct maker *m, const struct call_condition *c, size_t skip)
-{
-	uint32_t high = (uint32_t)(c->mask >> 32), high_value = (uint32_t)(c->value >> 32);
-	size_t high_size = high ? word_size(high, high_value, c->differs) : 0;
-
-	assert(!c->differs || high == 0); /* "one of the words differs" would be another shape */
-	emit_word(m, OFFSET_LOW(c->argument), (uint32_t)c->mask, (uint32_t)c->value, c->differs, skip + high_size);
-	if (high)
-		emit_word(m, OFFSET_HIGH(c->argument), high, high_value, c->differs, skip);
-}
-
-static void emit_row(struct maker *m, const struct call_row *row)
-{
-	size_t behind = 1; /* the answer */
-
-	for (size_t i = row->n_conditions; i-- > 0;)
-		behind += condition_size(&row->conditions[i]);
-	for (size_t i = 0; i < row->n_conditions; i++) {
-		behind -= condition_size(&row->conditions[i]);
-		emit_condition(m, &row->conditions[i], behind);
-	}
-	emit_ret(m, row_ret(m, row));
-}
-
-/* Rows that compare one argument with one value each and have one answer: one load, one answer. Returns how many there are. */
-static size_t emit_values(struct maker *m, const struct call_row *rows, size_t n_rows)
-{
-	unsigned argument = rows->conditions[0].argument;
-	uint32_t ret = row_ret(m, rows);
+	unsigned argument = rows[last].conditions[0].argument;
 	size_t n = 0;
+	label at = *next;
 
-	while (n < n_rows && n < JUMP_MAX && is_equal32(&rows[n], argument) && row_ret(m, &rows[n]) == ret)
+	while (n <= last && is_equal32(&rows[last - n], argument))
 		n++;
 	if (n < 2)
 		return 0;
-	emit_load(m, OFFSET_LOW(argument));
-	for (size_t i = 0; i < n; i++)
-		emit(m, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)rows[i].conditions[0].value, n - 1 - i, i + 1 == n ? 1 : 0);
-	emit_ret(m, ret);
+	for (size_t i = 0; i < n; i++) {
+		const struct call_row *row = &rows[last - i];
+
+		at = emit_branch(m, BPF_JEQ, (uint32_t)row->conditions[0].value, answer(m, row_ret(m, row)), at);
+	}
+	*next = emit_load(m, at, OFFSET_LOW(argument));
 	return n;
 }
 
-static void emit_range(struct maker *m, const struct range *r)
+static label emit_range(struct maker *m, const struct range *r)
 {
-	for (size_t i = 0; i < r->n_rows;) {
-		size_t n = emit_values(m, r->rows + i, r->n_rows - i);
+	label next = answer(m, r->ret);
 
-		if (n == 0)
-			emit_row(m, &r->rows[i]);
-		i += n ? n : 1;
+	for (size_t left = r->n_rows; left > 0;) {
+		const struct call_row *row = &r->rows[left - 1];
+		size_t n = emit_values(m, r->rows, left - 1, &next);
+
+		if (n == 0) {
+			label yes = answer(m, row_ret(m, row));
+
+			for (size_t i = row->n_conditions; i-- > 0;)
+				yes = emit_condition(m, &row->conditions[i], yes, next);
+			next = yes;
+		}
+		left -= n ? n : 1;
 	}
-	emit_ret(m, r->ret);
+	return next;
 }
 
-/* ---- the tree ---- */
+/* ---- ranges and stretches ---- */
 
 static void range_add(struct maker *m, uint32_t first, uint32_t ret, const struct call_row *rows, size_t n_rows)
 {
@@ -250,39 +294,62 @@ static void ranges_make(struct maker *m)
 	range_add(m, CALL_NUMBER_X32, SECCOMP_RET_KILL_PROCESS, NULL, 0);
 }
 
-/* Ranges first to last. The left half stands right behind the comparison; a right half that is too far for a conditional jump is
- * reached by a long one, for which the left half is moved. */
-static void emit_tree(struct maker *m, size_t first, size_t last)
+static bool is_single(const struct maker *m, size_t range)
 {
-	size_t middle = first + (last - first + 1) / 2, at = m->n, size;
+	return range + 1 < m->n_ranges && m->ranges[range + 1].first == m->ranges[range].first + 1;
+}
 
-	if (first == last) {
-		emit_range(m, &m->ranges[first]);
-		return;
+static bool is_more_of(const struct maker *m, size_t range, size_t base)
+{
+	return range < m->n_ranges && m->ranges[range].n_rows == 0 && m->ranges[range].ret == m->ranges[base].ret;
+}
+
+static void stretches_make(struct maker *m)
+{
+	for (size_t first = 0; first < m->n_ranges;) {
+		size_t end = first + 1, exceptions = 0, at = end;
+
+		while (m->ranges[first].n_rows == 0 && at < m->n_ranges) {
+			if (is_more_of(m, at, first))
+				end = ++at;
+			else if (is_single(m, at) && ++exceptions <= EXCEPTIONS_MAX)
+				at++;
+			else
+				break;
+		}
+		m->stretches[m->n_stretches++] = (struct stretch){ first, end - first };
+		first = end;
 	}
-	emit(m, BPF_JMP | BPF_JGE | BPF_K, m->ranges[middle].first, 0, 0);
-	emit_tree(m, first, middle - 1);
-	size = m->n - at - 1;
-	if (m->n >= BPF_MAXINSNS)
-		return;
-	if (size <= JUMP_MAX) {
-		m->code[at].jt = (uint8_t)size;
-	} else {
-		memmove(m->code + at + 2, m->code + at + 1, size * sizeof *m->code);
-		m->n++;
-		m->code[at].jf = 1;
-		m->code[at + 1] = (struct sock_filter){ BPF_JMP | BPF_JA, 0, 0, (uint32_t)size };
-	}
-	emit_tree(m, middle, last);
+}
+
+static label emit_stretch(struct maker *m, const struct stretch *s)
+{
+	label at = emit_range(m, &m->ranges[s->first]);
+
+	for (size_t i = s->first + s->n; i-- > s->first + 1;)
+		if (!is_more_of(m, i, s->first))
+			at = emit_branch(m, BPF_JEQ, m->ranges[i].first, emit_range(m, &m->ranges[i]), at);
+	return at;
+}
+
+static label emit_tree(struct maker *m, size_t first, size_t last)
+{
+	size_t middle = first + (last - first + 1) / 2;
+	label right, left;
+
+	if (first == last)
+		return emit_stretch(m, &m->stretches[first]);
+	right = emit_tree(m, middle, last);
+	left = emit_tree(m, first, middle - 1);
+	return emit_branch(m, BPF_JGE, m->ranges[m->stretches[middle].first].first, right, left);
 }
 
 static void emit_all(struct maker *m)
 {
-	emit_load(m, OFFSET(arch));
-	emit(m, BPF_JMP | BPF_JEQ | BPF_K, CALL_ARCH, 1, 0);
-	emit_ret(m, SECCOMP_RET_KILL_PROCESS);
-	emit_load(m, OFFSET(nr));
-	emit_tree(m, 0, m->n_ranges - 1);
+	label at = emit_load(m, emit_tree(m, 0, m->n_stretches - 1), OFFSET(nr));
+
+	at = emit_branch(m, BPF_JEQ, CALL_ARCH, at, answer(m, SECCOMP_RET_KILL_PROCESS));
+	(void)emit_load(m, at, OFFSET(arch));
 }
 
 int filter_build(const struct policy *p, uint64_t weaken, bool listener, struct filter *ret, struct err *e)
@@ -291,11 +358,12 @@ int filter_build(const struct policy *p, uint64_t weaken, bool listener, struct 
 
 	*ret = (struct filter){ .fd = -1 };
 	ranges_make(&m);
+	stretches_make(&m);
 	emit_all(&m);
 	if (m.n > BPF_MAXINSNS)
 		return err_set(e, ERR_INTERNAL, "the filter of profile %s has %zu instructions, more than the kernel takes (%d)",
 			p->name, m.n, BPF_MAXINSNS);
-	ret->fd = fd_memfd("filter", m.code, m.n * sizeof *m.code, true);
+	ret->fd = fd_memfd("filter", m.code + BPF_MAXINSNS - m.n, m.n * sizeof *m.code, true);
 	if (ret->fd < 0)
 		return err_sys(e, ERR_UNAVAILABLE, "cannot make a memfd for the filter of profile %s", p->name);
 	ret->n_instructions = (uint32_t)m.n;

@@ -56,7 +56,7 @@ unit_tests := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c))
 proc_tests := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/proc/test_*.c))
 test_helpers := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/support/*.c))
 test_modules := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/modules/*.c tests/modules/abi-1.0/*.c))
-attack_modules := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/attacks/modules/*.c))
+attack_modules := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/attacks/modules/*.c)) $(BUILD)/tests/attacks/victim
 example_modules := $(patsubst %.c,$(BUILD)/%.so,$(wildcard $(addsuffix /*.c,$(addprefix examples/,counter inventory kv lru light))))
 # in other languages, where there is a compiler for them; the tests that need them say when they are skipped
 example_modules += $(if $(shell command -v $(CXX)),$(patsubst %.cc,$(BUILD)/%.so,$(wildcard examples/words/*.cc)))
@@ -114,6 +114,8 @@ $(BUILD)/tests/support/%: $(BUILD)/o/tests/support/%.o $(sanitizer_options) $(ca
 	$(call link,$^)
 $(BUILD)/tests/modules/%.so: tests/modules/%.c proto/sandbox_module.h
 	$(call say,MODULE,$<)mkdir -p $(@D) && $(MODULE_CC) $(module_cflags) $< -o $@
+$(BUILD)/tests/attacks/victim: $(BUILD)/o/tests/attacks/victim.o
+	$(call link,$^)
 $(BUILD)/tests/attacks/modules/%.so: tests/attacks/modules/%.c tests/attacks/modules/attack.h proto/sandbox_module.h
 	$(call say,MODULE,$<)mkdir -p $(@D) && $(MODULE_CC) $(module_cflags) $< -o $@
 # built against the header as the first release had it, which stays as it is

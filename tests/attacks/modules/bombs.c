@@ -174,45 +174,5 @@ static int locked(struct sbx *x, void *self)
 	return said(x, p == MAP_FAILED ? -1 : mlock(p, size));
 }
 
-/* Timers, of which each is kernel memory. */
-static int timers(struct sbx *x, void *self)
-{
-	struct sigevent none = { .sigev_notify = SIGEV_NONE };
-	long made = 0;
-	timer_t t;
-
-	(void)self;
-	while (made < n_of(x) && timer_create(CLOCK_MONOTONIC, &none, &t) == 0)
-		made++;
-	return said(x, made ? made : -1);
-}
-
-/* Pipes filled to the brim: memory that no limit of a process counts. */
-static int pipes(struct sbx *x, void *self)
-{
-	static char bytes[65536];
-	long kib = 0;
-
-	(void)self;
-	for (long i = 0; i < n_of(x); i++) {
-		int ends[2];
-		ssize_t n;
-
-		if (pipe2(ends, O_NONBLOCK) < 0)
-			break;
-		(void)fcntl(ends[1], F_SETPIPE_SZ, 1 << 20);
-		while ((n = write(ends[1], bytes, sizeof bytes)) > 0)
-			kib += n >> 10;
-	}
-	return said(x, kib ? kib : -1);
-}
-
-static int watchless_exit(struct sbx *x, void *self)
-{
-	(void)self;
-	_exit((int)n_of(x));
-	return said(x, 0);
-}
-
 ATTACKS(bombs, ATTACK(forks), ATTACK(fork_storm), ATTACK(threads), ATTACK(memory), ATTACK(descriptors), ATTACK(big_file), ATTACK(many_files),
-	ATTACK(stack), ATTACK(spin), ATTACK(locked), ATTACK(timers), ATTACK(pipes), ATTACK(watchless_exit));
+	ATTACK(stack), ATTACK(spin), ATTACK(locked));

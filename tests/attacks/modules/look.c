@@ -181,6 +181,16 @@ static int libc_calls(struct sbx *x, void *self)
 	return sbx_close(x);
 }
 
+static char kept[64];
+
+/* Something for others to steal. */
+static int keep(struct sbx *x, void *self)
+{
+	(void)self;
+	(void)snprintf(kept, sizeof kept, "%s", text_of(x));
+	return said(x, 0);
+}
+
 /* It looks names up: that must end in an error, not in death. */
 static int name_lookup(struct sbx *x, void *self)
 {
@@ -193,4 +203,4 @@ static int name_lookup(struct sbx *x, void *self)
 	return said(x, r);
 }
 
-ATTACKS(look, ATTACK(environment), ATTACK(started_with), ATTACK(ten_threads), ATTACK(libc_calls), ATTACK(name_lookup));
+ATTACKS(look, ATTACK(environment), ATTACK(started_with), ATTACK(ten_threads), ATTACK(libc_calls), ATTACK(keep), ATTACK(name_lookup));

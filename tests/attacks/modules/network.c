@@ -109,11 +109,11 @@ static int listen_local(struct sbx *x, void *self)
 	return said(x, r < 0 ? r : listen(fd, 4));
 }
 
-/* n: family, m: type, at: protocol */
+/* n: family, and bits beyond the 32 that the kernel looks at; m: type, at: protocol */
 static int any_socket(struct sbx *x, void *self)
 {
 	(void)self;
-	return said(x, socket((int)n_of(x), (int)m_of(x), (int)sbx_arg_u64(x, "at")));
+	return said(x, syscall(SYS_socket, n_of(x), m_of(x), sbx_arg_u64(x, "at")));
 }
 
 /* Every family and type there is; the number of sockets got. */

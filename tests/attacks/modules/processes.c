@@ -271,22 +271,13 @@ static int victim_io(struct sbx *x, void *self)
 	return said(x, syscall(SYS_ioprio_set, 1 /* a process */, pid_of(x), 3 << 13 /* idle */));
 }
 
-/* Its pages are pushed out or to another place: what it resides in shrinks. */
-static int victim_pages(struct sbx *x, void *self)
-{
-	int pidfd = (int)syscall(SYS_pidfd_open, pid_of(x), 0);
-	struct iovec range = { at_of(x), (size_t)n_of(x) };
-
-	(void)self;
-	return said(x, syscall(SYS_process_madvise, pidfd, &range, 1, 21 /* MADV_PAGEOUT */, 0));
-}
-
 /* ---- itself ---- */
 
+/* n: bits beyond the 32 that the kernel looks at */
 static int dumpable(struct sbx *x, void *self)
 {
 	(void)self;
-	return said(x, prctl(PR_SET_DUMPABLE, 1));
+	return said(x, syscall(SYS_prctl, PR_SET_DUMPABLE | n_of(x) << 32, 1, 0, 0, 0));
 }
 
 static int raise_limit(struct sbx *x, void *self)
@@ -323,7 +314,7 @@ static int io_real_time(struct sbx *x, void *self)
 static int change_personality(struct sbx *x, void *self)
 {
 	(void)self;
-	return said(x, syscall(SYS_personality, 0x0400000 /* READ_IMPLIES_EXEC */ | 0x0040000));
+	return said(x, syscall(SYS_personality, 0x0400000 /* READ_IMPLIES_EXEC */ | 0x0040000 | n_of(x) << 32));
 }
 
 static int become(struct sbx *x, void *self)
@@ -425,6 +416,6 @@ static int sibling(struct sbx *x, void *self)
 ATTACKS(processes, ATTACK(trace), ATTACK(vm_read), ATTACK(vm_write), ATTACK(proc_mem), ATTACK(scan_memory), ATTACK(walk),
 	ATTACK(through_root), ATTACK(through_fd), ATTACK(steal_fd), ATTACK(compare), ATTACK(robust_list), ATTACK(send_signal),
 	ATTACK(victim_limit), ATTACK(victim_nice), ATTACK(victim_affinity), ATTACK(victim_scheduler), ATTACK(victim_io),
-	ATTACK(victim_pages), ATTACK(dumpable), ATTACK(raise_limit), ATTACK(real_time), ATTACK(be_less_nice), ATTACK(io_real_time),
+	ATTACK(dumpable), ATTACK(raise_limit), ATTACK(real_time), ATTACK(be_less_nice), ATTACK(io_real_time),
 	ATTACK(change_personality), ATTACK(become), ATTACK(take_capabilities), ATTACK(outlive), ATTACK(stop_itself),
 	ATTACK(ignore_everything), ATTACK(daemonise), ATTACK(sibling));

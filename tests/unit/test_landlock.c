@@ -25,21 +25,21 @@ START_TEST(cover)
 	static const struct {
 		const char *got, *lacks;
 	} by_abi[LL_ABI_KNOWN + 2] = {
-		[0] = { "", "files (Linux 5.13), moving files between folders (Linux 5.19), truncating (Linux 6.2), tcp (Linux 6.7), "
+		[0] = { "", "files (Linux 5.13), moves (Linux 5.19), truncating (Linux 6.2), tcp (Linux 6.7), "
 			    "device controls (Linux 6.10), abstract sockets (Linux 6.12), signals (Linux 6.12)" },
-		[1] = { "files", "moving files between folders (Linux 5.19), truncating (Linux 6.2), tcp (Linux 6.7), "
+		[1] = { "files", "moves (Linux 5.19), truncating (Linux 6.2), tcp (Linux 6.7), "
 				 "device controls (Linux 6.10), abstract sockets (Linux 6.12), signals (Linux 6.12)" },
-		[2] = { "files, moving files between folders", "truncating (Linux 6.2), tcp (Linux 6.7), device controls (Linux 6.10), "
+		[2] = { "files, moves", "truncating (Linux 6.2), tcp (Linux 6.7), device controls (Linux 6.10), "
 							       "abstract sockets (Linux 6.12), signals (Linux 6.12)" },
-		[3] = { "files, moving files between folders, truncating",
+		[3] = { "files, moves, truncating",
 			"tcp (Linux 6.7), device controls (Linux 6.10), abstract sockets (Linux 6.12), signals (Linux 6.12)" },
-		[4] = { "files, moving files between folders, truncating, tcp",
+		[4] = { "files, moves, truncating, tcp",
 			"device controls (Linux 6.10), abstract sockets (Linux 6.12), signals (Linux 6.12)" },
-		[5] = { "files, moving files between folders, truncating, tcp, device controls",
+		[5] = { "files, moves, truncating, tcp, device controls",
 			"abstract sockets (Linux 6.12), signals (Linux 6.12)" },
-		[6] = { "files, moving files between folders, truncating, tcp, device controls, abstract sockets, signals", "" },
-		[7] = { "files, moving files between folders, truncating, tcp, device controls, abstract sockets, signals", "" },
-		[8] = { "files, moving files between folders, truncating, tcp, device controls, abstract sockets, signals", "" },
+		[6] = { "files, moves, truncating, tcp, device controls, abstract sockets, signals", "" },
+		[7] = { "files, moves, truncating, tcp, device controls, abstract sockets, signals", "" },
+		[8] = { "files, moves, truncating, tcp, device controls, abstract sockets, signals", "" },
 	};
 
 	for (int abi = 0; abi <= LL_ABI_KNOWN + 1; abi++) {

@@ -25,7 +25,7 @@ static const struct arrival {
 	const char *what, *kernel;
 } arrivals[] = {
 	{ 1, LL_FS_REFER - 1, 0, 0, "files", "5.13" },
-	{ 2, LL_FS_REFER, 0, 0, "moving files between folders", "5.19" },
+	{ 2, LL_FS_REFER, 0, 0, "moves", "5.19" },
 	{ 3, LL_FS_TRUNCATE, 0, 0, "truncating", "6.2" },
 	{ 4, 0, LL_NET_ALL, 0, "tcp", "6.7" },
 	{ 5, LL_FS_IOCTL_DEV, 0, 0, "device controls", "6.10" },

@@ -28,7 +28,7 @@ struct landlock_ruleset {
 	int fd;                    /* -1: nothing to restrict, since the policy asks for nothing or the kernel has nothing of it */
 	int abi;                   /* the ABI that was used; 0: the kernel has no Landlock, or it is off */
 	uint64_t fs, net, scopes;  /* handled */
-	char got[128];             /* "files, tcp, abstract sockets, signals (ABI 7)"; "": nothing */
+	char got[96];              /* "files, tcp, abstract sockets, signals (ABI 7)"; "": nothing */
 	char lacks[200];           /* what was asked for and isn't handled, with the kernel that has it; "": nothing */
 };
 

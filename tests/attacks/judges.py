@@ -35,7 +35,8 @@ def namespace_changed(kind):
     def judge(shot):
         seen = [shot.now.namespaces] if shot.now.alive else []
         seen += [world.namespaces(pid) for pid in shot.named()]
-        return any(s[kind] not in (None, shot.before.namespaces[kind]) for s in seen)
+        kinds = (kind, kind + "_for_children") if kind in ("pid", "time") else (kind,)
+        return any(s[k] not in (None, shot.before.namespaces[k]) for s in seen for k in kinds)
 
     return judge
 

@@ -125,9 +125,9 @@ def run_group(user, walls, runs):
         return ["the daemon without %s did not start: %s" % (", ".join(walls) or "nothing", str(e)[-600:])]
     try:
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(lambda r: fire(arena, r), [r for r in runs if not r.row.alone]))
+            list(pool.map(lambda r: fire(arena, r), [r for r in runs if not r.row.alone and not r.row.pair]))
         for run in runs:
-            if run.row.alone:
+            if run.row.alone or run.row.pair:
                 fire(arena, run)
     finally:
         complaints = arena.close()

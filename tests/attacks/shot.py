@@ -361,8 +361,8 @@ class Shot:
             bits[7] ^= 1
         self.pid = self.create(client, self.id)
         self.create(client, other)
+        args = row.args(self)
         try:
-            args = row.args(self)
             self.call(client, self.id, row.function + "_say", dict(args, n=0))
             self.call(client, other, row.function + "_hear", dict(args, m=1))
             heard = [self.pass_bit(client, other, args, bit) for bit in bits]
@@ -370,6 +370,7 @@ class Shot:
             for sandbox in (self.id, other):
                 with contextlib.suppress(harness.RpcError):
                     client.destroy(sandbox)
+            world.remove_ipc(args["at"], self.nonce)
         if None in heard:
             return False
         if row.function == "busy":  # turns that the hearer got: fewer while the sayer spins on the same processor

@@ -47,7 +47,7 @@ def read_text(path):
 
 # ---- a process seen from outside ----
 
-NAMESPACES = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time")
+NAMESPACES = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time", "pid_for_children", "time_for_children")
 
 
 def namespaces(pid):
@@ -190,6 +190,20 @@ class Victim:
         self.process.wait()
         self.process.stdin.close()
         self.process.stdout.close()
+
+
+def remove_ipc(key, name):
+    """What two sandboxes may have made in our own ipc namespace and in /dev/shm."""
+    for get, remove in (((harness.LIBC.shmget, key, 0, 0), harness.LIBC.shmctl), ((harness.LIBC.msgget, key, 0), harness.LIBC.msgctl)):
+        found = get[0](*get[1:])
+        if found >= 0:
+            remove(found, 0, None)
+    found = harness.LIBC.semget(key, 0, 0)
+    if found >= 0:
+        harness.LIBC.semctl(found, 0, 0)
+    harness.LIBC.syscall(241, name.encode())  # mq_unlink
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join("/dev/shm", name))
 
 
 # ---- daemons ----

@@ -217,7 +217,7 @@ static int run_written(struct sbx *x, void *self)
 	int fd;
 
 	(void)self;
-	(void)snprintf(name, sizeof name, "%s%sprogram", path_of(x), *path_of(x) ? "/" : "./");
+	(void)snprintf(name, sizeof name, "%s%sattack-program", path_of(x), *path_of(x) ? "/" : "./");
 	fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
 	if (fd < 0 || write(fd, tiny, sizeof tiny) != (ssize_t)sizeof tiny)
 		return said(x, -1);

@@ -4,8 +4,6 @@
  * and compares what was said with what was heard. */
 #include "attack.h"
 
-#include <mqueue.h>
-#include <sched.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/ipc.h>
@@ -14,13 +12,16 @@
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <sys/sysinfo.h>
 #include <sys/un.h>
 
-#define KEY 0x5b0cae
-
 static int held = -1;
+
+/* Names and keys of each shot's own, from the runner. */
+static key_t key_of(struct sbx *x)
+{
+	return (key_t)sbx_arg_u64(x, "at");
+}
 
 static int heard(struct sbx *x, long bit) { return said(x, bit); }
 
@@ -69,22 +70,9 @@ static int record_hear(struct sbx *x, void *self)
 	return heard(x, l.l_type != F_UNLCK);
 }
 
-/* A lease of one tells the other's opening. */
-static int lease_say(struct sbx *x, void *self)
-{
-	int fd = -1;
-
-	(void)self;
-	if (n_of(x))
-		fd = open(path_of(x), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-	if (fd >= 0)
-		close(fd);
-	return said(x, 0);
-}
-
 static int memory_key_say(struct sbx *x, void *self)
 {
-	int id = shmget(KEY, 4096, 0666 | IPC_CREAT);
+	int id = shmget(key_of(x), 4096, 0666 | IPC_CREAT);
 	char *p = id < 0 ? (void *)-1 : shmat(id, NULL, 0);
 
 	(void)self;
@@ -96,7 +84,7 @@ static int memory_key_say(struct sbx *x, void *self)
 
 static int memory_key_hear(struct sbx *x, void *self)
 {
-	int id = shmget(KEY, 4096, 0666);
+	int id = shmget(key_of(x), 4096, 0666);
 	char *p = id < 0 ? (void *)-1 : shmat(id, NULL, 0);
 
 	(void)self;
@@ -107,7 +95,7 @@ static int memory_key_hear(struct sbx *x, void *self)
 
 static int semaphore_say(struct sbx *x, void *self)
 {
-	int id = semget(KEY, 1, 0666 | IPC_CREAT);
+	int id = semget(key_of(x), 1, 0666 | IPC_CREAT);
 
 	(void)self;
 	return said(x, id < 0 ? -1 : semctl(id, 0, SETVAL, (int)n_of(x)));
@@ -115,7 +103,7 @@ static int semaphore_say(struct sbx *x, void *self)
 
 static int semaphore_hear(struct sbx *x, void *self)
 {
-	int id = semget(KEY, 1, 0666);
+	int id = semget(key_of(x), 1, 0666);
 
 	(void)self;
 	return said(x, id < 0 ? -1 : semctl(id, 0, GETVAL));
@@ -125,7 +113,7 @@ struct letter { long type; char bit; };
 
 static int message_say(struct sbx *x, void *self)
 {
-	int id = msgget(KEY, 0666 | IPC_CREAT);
+	int id = msgget(key_of(x), 0666 | IPC_CREAT);
 	struct letter m = { 1, (char)n_of(x) };
 
 	(void)self;
@@ -134,7 +122,7 @@ static int message_say(struct sbx *x, void *self)
 
 static int message_hear(struct sbx *x, void *self)
 {
-	int id = msgget(KEY, 0666);
+	int id = msgget(key_of(x), 0666);
 	struct letter m;
 
 	(void)self;
@@ -146,17 +134,22 @@ static int message_hear(struct sbx *x, void *self)
 /* The mere presence of a queue with a name. */
 static int posix_say(struct sbx *x, void *self)
 {
+	long fd;
+
 	(void)self;
 	if (!n_of(x)) {
-		(void)syscall(SYS_mq_unlink, "sbx-covert");
+		(void)syscall(SYS_mq_unlink, text_of(x));
 		return said(x, 0);
 	}
-	return said(x, syscall(SYS_mq_open, "sbx-covert", O_RDWR | O_CREAT, 0666, NULL));
+	fd = syscall(SYS_mq_open, text_of(x), O_RDWR | O_CREAT, 0666, NULL);
+	if (fd >= 0)
+		close((int)fd);
+	return said(x, fd);
 }
 
 static int posix_hear(struct sbx *x, void *self)
 {
-	long fd = syscall(SYS_mq_open, "sbx-covert", O_RDONLY, 0, NULL);
+	long fd = syscall(SYS_mq_open, text_of(x), O_RDONLY, 0, NULL);
 
 	(void)self;
 	if (fd < 0 && errno != ENOENT && errno != EACCES)
@@ -172,7 +165,7 @@ static int shm_file_say(struct sbx *x, void *self)
 	int fd;
 
 	(void)self;
-	(void)snprintf(name, sizeof name, "%s/sbx-covert", path_of(x));
+	(void)snprintf(name, sizeof name, "%s/%s", path_of(x), text_of(x));
 	if (!n_of(x)) {
 		(void)unlink(name);
 		return said(x, 0);
@@ -189,14 +182,22 @@ static int shm_file_hear(struct sbx *x, void *self)
 	struct stat st;
 
 	(void)self;
-	(void)snprintf(name, sizeof name, "%s/sbx-covert", path_of(x));
+	(void)snprintf(name, sizeof name, "%s/%s", path_of(x), text_of(x));
 	return heard(x, stat(name, &st) == 0);
+}
+
+static struct sockaddr_un name_at(const char *name)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+
+	(void)snprintf(at.sun_path + 1, sizeof at.sun_path - 1, "%s", name);
+	return at;
 }
 
 /* An abstract name is taken, or not. */
 static int name_say(struct sbx *x, void *self)
 {
-	struct sockaddr_un at = { .sun_family = AF_UNIX, .sun_path = "\0sbx-covert" };
+	struct sockaddr_un at = name_at(text_of(x));
 
 	(void)self;
 	if (!n_of(x)) {
@@ -212,7 +213,7 @@ static int name_say(struct sbx *x, void *self)
 
 static int name_hear(struct sbx *x, void *self)
 {
-	struct sockaddr_un at = { .sun_family = AF_UNIX, .sun_path = "\0sbx-covert" };
+	struct sockaddr_un at = name_at(text_of(x));
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0), r = fd < 0 ? -1 : bind(fd, (void *)&at, sizeof at);
 	int e = errno;
 
@@ -228,13 +229,13 @@ static int key_say(struct sbx *x, void *self)
 	char c = (char)('0' + n_of(x));
 
 	(void)self;
-	return said(x, syscall(SYS_add_key, "user", "sbx-covert", &c, 1, -4));
+	return said(x, syscall(SYS_add_key, "user", text_of(x), &c, 1, -4));
 }
 
 static int key_hear(struct sbx *x, void *self)
 {
 	char c = 0;
-	long key = syscall(SYS_keyctl, 10, -4, "user", "sbx-covert", 0);
+	long key = syscall(SYS_keyctl, 10, -4, "user", text_of(x), 0);
 
 	(void)self;
 	if (key < 0 || syscall(SYS_keyctl, 11, key, &c, 1) < 0)
@@ -367,38 +368,6 @@ static int inode_hear(struct sbx *x, void *self)
 	return heard(x, step > 500 && step < 1000000);
 }
 
-/* Room on a file system that both see: the sayer writes. path: its folder for the sayer, anything on it for the hearer */
-static int room_say(struct sbx *x, void *self)
-{
-	static char bytes[1 << 20];
-
-	(void)self;
-	if (!n_of(x)) {
-		(void)unlink("covert-room");
-		return said(x, 0);
-	}
-	held = open("covert-room", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	if (held < 0)
-		return said(x, -1);
-	for (int i = 0; i < 4; i++)
-		if (write(held, bytes, sizeof bytes) < 0)
-			return said(x, -1);
-	return said(x, close(held));
-}
-
-static int room_hear(struct sbx *x, void *self)
-{
-	struct statfs s;
-
-	(void)self;
-	if (statfs(path_of(x), &s) < 0)
-		return said(x, -1);
-	now = (long)(s.f_bfree * (unsigned long)s.f_bsize >> 10);
-	if (m_of(x))
-		first = now;
-	return heard(x, first - now >= 2048 && first - now < 16384);
-}
-
 /* Processor time: the sayer spins for a moment, or doesn't, while the hearer counts. Both calls run at once. */
 static int busy_say(struct sbx *x, void *self)
 {
@@ -422,5 +391,5 @@ static int busy_hear(struct sbx *x, void *self)
 }
 
 #define PAIR(name) ATTACK(name##_say), ATTACK(name##_hear)
-ATTACKS(covert, PAIR(flock), PAIR(record), ATTACK(lease_say), PAIR(memory_key), PAIR(semaphore), PAIR(message), PAIR(posix),
-	PAIR(shm_file), PAIR(name), PAIR(key), PAIR(watch), PAIR(count), PAIR(free), PAIR(inode), PAIR(room), PAIR(busy));
+ATTACKS(covert, PAIR(flock), PAIR(record), PAIR(memory_key), PAIR(semaphore), PAIR(message), PAIR(posix),
+	PAIR(shm_file), PAIR(name), PAIR(key), PAIR(watch), PAIR(count), PAIR(free), PAIR(inode), PAIR(busy));

@@ -265,15 +265,15 @@ static int climb(struct sbx *x, void *self)
 	return brought(x, n, room, n > 0 ? (size_t)n : 0);
 }
 
-/* The oldest of all: a folder held open, chroot below, then climb out. */
+/* The oldest of all: a folder held open, chroot below (text), then climb out. */
 static int chroot_out(struct sbx *x, void *self)
 {
 	int fd = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	long n;
 
 	(void)self;
-	(void)mkdir("attack-root", 0700);
-	if (unshare(0x10000000 /* CLONE_NEWUSER */) < 0 || chroot("attack-root") < 0 || fchdir(fd) < 0)
+	(void)mkdir(text_of(x), 0777);
+	if (unshare(0x10000000 /* CLONE_NEWUSER */) < 0 || chroot(text_of(x)) < 0 || fchdir(fd) < 0)
 		return said(x, -1);
 	for (int i = 0; i < 64; i++)
 		(void)!chdir("..");

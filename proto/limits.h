@@ -60,6 +60,7 @@
 #define LIMIT_LOG_RING_BYTES    (64u << 10)
 #define LIMIT_UIDS_PER_SLICE    256
 #define LIMIT_CONFIG_BYTES      (64u << 10)
+#define LIMIT_DENIALS_NAMED     64    /* forbidden system calls of one process that are named; then the kernel answers alone */
 
 /* ---- host channel ---- */
 #define LIMIT_MESSAGE_BYTES   (64u << 10) /* one SEQPACKET message, header included; larger bodies travel by memfd */

@@ -96,7 +96,10 @@ enum spawner_op {
 	SPAWNER_EXITED = 128, /* sandbox, generation, pid, status = wait status; step: see text. Repeated in ENTRY until ACK_EXIT */
 	SPAWNER_STOP_ASKED,   /* value = how many SIGTERM, SIGINT and STOP so far: 1 orderly, 2 hurry */
 	SPAWNER_LISTENER,     /* the socket had been unlinked: fd = its successor */
-	SPAWNER_BORN          /* sandbox, generation, pid: the process of a START is there */
+	SPAWNER_BORN,         /* sandbox, generation, pid: the process of a START is there */
+	SPAWNER_DENIED        /* sandbox, generation, pid: a forbidden system call. value = number, name = its name, text = the operation that
+	                         the profile lacks, status = the errno that it got, flags KILLED, LAST (no more are named);
+	                         dropped_bytes = so many of all sandboxes before it are told to nobody */
 };
 
 enum spawner_keep { SPAWNER_KEEP_SPEC = 1, /* sealed memfd <= LIMIT_SPEC_BYTES */
@@ -117,6 +120,8 @@ enum spawner_job { SPAWNER_JOB_COMPILE_C = 1 };
 #define SPAWNER_F_STDERR    0x20u
 #define SPAWNER_F_EXITED    0x40u /* no descriptor: generation has ended with `status`, unacknowledged */
 #define SPAWNER_F_TIMED_OUT 0x80u /* JOB_DONE: ended by its time limit */
+#define SPAWNER_F_KILLED    0x100u /* DENIED: the process is killed for it */
+#define SPAWNER_F_LAST      0x200u
 
 /* Exit status of a control that can't start for a reason that a successor would find too (a registry of a newer format): the spawner ends. */
 #define CONTROL_EXIT_REFUSED 78 /* EX_CONFIG */

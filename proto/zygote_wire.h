@@ -26,7 +26,8 @@
 #define ZYGOTE_ARGUMENT     "zygote" /* argv[1] of sandbox-host */
 #define ZYGOTE_FD_LINK      3        /* 0, 1: /dev/null; 2: the daemon's stderr */
 #define ZYGOTE_OBJECTS      "/objects" /* where a host with a root of its own finds its objects */
-#define ZYGOTE_SCRATCH      "/rw"      /* and its scratch, which is its folder */
+#define ZYGOTE_WRITABLE     "/rw"      /* has Landlock's rule: one for the folder that is mounted on itself would not be seen */
+#define ZYGOTE_SCRATCH      "/rw/scratch" /* and its scratch, which is its folder */
 
 enum zygote_op {
 	/* ---- spawner -> zygote ---- */
@@ -63,7 +64,8 @@ struct zygote_message {
 	uint32_t reserved;
 	uint64_t scratch_bytes;
 	struct host_limits limits; /* no field is 0 */
-	char objects[LIMIT_PATH_BYTES + 1]; /* CLONE: the folder by its real path, for a host without a root of its own */
+	char objects[LIMIT_PATH_BYTES + 1]; /* the folder by its real path, for hosts without a root of their own. BEGIN: of all sandboxes;
+	                                       CLONE: of this one */
 	char step[LIMIT_ID_BYTES + 1];
 };
 

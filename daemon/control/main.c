@@ -56,6 +56,11 @@ static void notice(void *ctx, const struct spawner_message *message, int *fds, s
 		if (sb)
 			sandbox_born(sb, &m);
 		break;
+	case SPAWNER_DENIED:
+		sb = registry_get(c->registry, m.sandbox);
+		if (sb)
+			sandbox_denied(sb, &m);
+		break;
 	case SPAWNER_STOP_ASKED:
 		c->stop_asked = m.value;
 		if (c->serving)

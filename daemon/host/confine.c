@@ -129,7 +129,7 @@ int confine_apply(const struct confine *c, struct err *e)
 /* ---- facts ---- */
 
 struct fact {
-	char asked[48], got[48], why[128]; /* got "": none */
+	char asked[48], got[96], why[200]; /* got "": none */
 };
 
 static void fact_yes(struct fact *f, bool yes, const char *why_not)
@@ -282,6 +282,13 @@ static void fact_network(const struct confine *c, struct fact *f)
 	fact_yes(f, walls_want(PROTECTION_SYSTEM_CALLS), "no filter refuses it");
 }
 
+static void fact_files(const struct confine *c, struct fact *f)
+{
+	(void)c;
+	(void)snprintf(f->got, sizeof f->got, "%s", walls.stand ? walls_landlock.got : "");
+	(void)snprintf(f->why, sizeof f->why, "%s", walls.stand ? walls_landlock.lacks : "this process was not made by a zygote");
+}
+
 static void fact_new_code(const struct confine *c, struct fact *f)
 {
 	(void)c;
@@ -325,7 +332,7 @@ static const struct protection_row {
 	[PROTECTION_NETWORK] = { "no access", fact_network },
 	[PROTECTION_OWN_ROOT] = { "objects and libraries, read-only", fact_own_root },
 	[PROTECTION_SCRATCH] = { "", fact_scratch },
-	[PROTECTION_FILES] = { "object and libraries", NULL },
+	[PROTECTION_FILES] = { "objects, libraries, scratch", fact_files },
 	[PROTECTION_SYSTEM_CALLS] = { "filtered", NULL },
 	[PROTECTION_NEW_CODE] = { "refused", fact_new_code },
 	[PROTECTION_TREE_MEMORY] = { "limited", NULL },

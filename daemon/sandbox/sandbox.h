@@ -76,6 +76,7 @@ struct host {
 	bool found;                      /* taken over: no STATUS yet */
 	bool undoing;                    /* taken over in a reload: ABORT was sent */
 	unsigned old_casts;              /* taken over: so many casts of earlier clients may still tell that they failed */
+	char denied[96];                 /* the system call that it was killed for; "" */
 	char kill_text[96];              /* why control killed it outside the life's rules; "" */
 	unsigned old_replies;            /* to calls of an earlier control */
 	struct host_death death;
@@ -195,6 +196,7 @@ void sandbox_boot(struct sandbox *sb, bool wanted, uint32_t delay_ms);    /* aft
 void sandbox_start(struct sandbox *sb, enum life_from from);
 void sandbox_started_host(struct sandbox *sb, struct host *h); /* said BEGIN and START */
 void sandbox_put_object(struct sandbox *sb);
+void sandbox_denied(struct sandbox *sb, const struct spawner_message *m); /* a forbidden system call */
 void sandbox_born(struct sandbox *sb, const struct spawner_message *m); /* its pid is known */
 /* Places an object (NULL: the stored one of this hash) under a serial in a storage job; put: durable first. */
 void sandbox_place(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, bool put,

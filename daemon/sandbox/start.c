@@ -263,6 +263,28 @@ void sandbox_born(struct sandbox *sb, const struct spawner_message *m)
 		sb->host->ready_waits = false;
 }
 
+void sandbox_denied(struct sandbox *sb, const struct spawner_message *m)
+{
+	char call[sizeof m->name], operation[sizeof m->text];
+	struct json_out *o;
+
+	text_clean(call, sizeof call, m->name, strnlen(m->name, sizeof m->name));
+	text_clean(operation, sizeof operation, m->text, strnlen(m->text, sizeof m->text));
+	o = events_begin(sb->control->events, "sandbox.denied", sb->spec.id, sb->spec.owner);
+	json_out_u64(o, "generation", m->generation);
+	json_out_text(o, "call", call);
+	json_out_u64(o, "number", m->value);
+	json_out_text(o, "operation", operation);
+	json_out_text(o, "answer", m->flags & SPAWNER_F_KILLED ? "killed" : strerrorname_np(m->status));
+	if (m->flags & SPAWNER_F_LAST)
+		json_out_bool(o, "last", true);
+	if (m->dropped_bytes > 0)
+		json_out_u64(o, "dropped", m->dropped_bytes);
+	events_end(sb->control->events);
+	if ((m->flags & SPAWNER_F_KILLED) && sb->host && sb->host->link.generation == m->generation)
+		(void)snprintf(sb->host->denied, sizeof sb->host->denied, "%.40s, which profile %s forbids", call, sb->spec.profile);
+}
+
 static void start_placed(struct sandbox *sb, uint64_t serial, const struct err *error)
 {
 	struct spawner_message m;

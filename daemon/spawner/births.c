@@ -60,6 +60,7 @@ void birth_drop(struct spawner *sp, struct entry *entry)
 	if (!b)
 		return;
 	list_remove(&sp->zygotes.of[b->profile], b);
+	zygote_expect(&sp->zygotes.of[b->profile]);
 	for (size_t i = 0; i < 3; i++)
 		fd_close(&b->fds[i]);
 	entry->birth = NULL;
@@ -127,6 +128,7 @@ int birth_start(struct spawner *sp, struct entry *entry, enum profile profile, c
 	b->entry = entry;
 	b->profile = profile;
 	entry->birth = b;
+	entry->profile = profile;
 	entry->limits = *limits;
 	entry_started(&sp->table, entry, ++sp->generations, clock_monotonic_ms());
 	list_add(&sp->zygotes.of[profile], b);
@@ -242,7 +244,6 @@ void birth_born(struct spawner *sp, struct zygote *z, const struct zygote_messag
 	struct birth *b = birth_find(z, m->tag);
 	struct entry *entry = b ? b->entry : NULL;
 
-	(void)listener_fd;
 	if (!b || pid <= 0)
 		return;
 	b->cloned = true;
@@ -254,8 +255,11 @@ void birth_born(struct spawner *sp, struct zygote *z, const struct zygote_messag
 	if (!entry->birth) /* it has ended already */
 		return;
 	birth_drop(sp, entry);
-	if (m->status == 0)
-		entry_born(entry);
+	if (m->status != 0)
+		return;
+	entry_born(entry);
+	if (listener_fd)
+		denials_watch(sp, entry, fd_take(listener_fd));
 }
 
 /* The link is at its end: a host that has not said its word by now is dead, or was never cloned. */

@@ -266,6 +266,19 @@ static bool births_notify(struct spawner *sp)
 	return true;
 }
 
+/* Before the exits: for what one was killed is known when it is told. */
+static bool denials_notify(struct spawner *sp)
+{
+	const struct spawner_message *m;
+
+	while ((m = denials_first(&sp->denials))) {
+		if (!notice_send(sp, m, NULL, 0))
+			return false;
+		denials_sent(&sp->denials);
+	}
+	return true;
+}
+
 void control_notify(struct spawner *sp)
 {
 	struct control *c = &sp->control;
@@ -287,7 +300,7 @@ void control_notify(struct spawner *sp)
 			return;
 		sp->listener_unsent = false;
 	}
-	if (!births_notify(sp) || !exits_notify(sp))
+	if (!births_notify(sp) || !denials_notify(sp) || !exits_notify(sp))
 		return;
 	for (size_t i = 0; i < LIMIT_JOBS; i++)
 		if (sp->jobs[i].state == JOB_ENDED && !job_done_send(sp, &sp->jobs[i]))

@@ -67,6 +67,7 @@ int main(int argc, char **argv)
 	log_init("sandboxd", options.debug ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
 	if (spawner_open(&spawner, &config, &e) == -1)
 		return start_failed(&spawner, &e);
+	spawner_weaken(&spawner, options.weaken_bits, options.abi);
 	status = spawner_run(&spawner);
 	spawner_close(&spawner);
 	return status;

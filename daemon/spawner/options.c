@@ -14,6 +14,7 @@
 
 #include "proto/fd.h"
 #include "proto/names.h"
+#include "proto/protection.h"
 
 #define CONFIG_FILE "/etc/sandboxd/sandboxd.conf"
 #define USERS_FILE  "/etc/passwd"
@@ -40,6 +41,9 @@ const char options_help[] =
 	"                      must belong to root or to you, writable by nobody else\n"
 	"  --check-config      read configuration and command line, say what is wrong, exit\n"
 	"  --debug             log more\n"
+	"  --weaken NAME,...   for tests only: hosts lack these protections, by the names that\n"
+	"                      `sandboxctl security` shows; said in the log and in each report\n"
+	"  --landlock-abi N    for tests only: as if the kernel had Landlock's ABI N\n"
 	"  --version           print the version and exit\n"
 	"  --help              print this and exit\n"
 	"\n"
@@ -59,7 +63,7 @@ const char options_help[] =
 	"/run/sandboxd.uids (root: which daemon uses which user ids).\n";
 
 static const char *const option_names[] = { "--socket", "--state-dir", "--runtime-dir", "--config", "--check-config", "--debug",
-	"--version", "--help" };
+	"--version", "--help", "--weaken", "--landlock-abi" };
 
 static int option_unknown(const char *argument, struct err *e)
 {
@@ -86,6 +90,22 @@ static int option_value(const char *name, int argc, char **argv, int *i, const c
 	return **ret ? 1 : err_set(e, ERR_BAD_PARAM, "%s has an empty value", name);
 }
 
+static int tests_parse(struct options *o, struct err *e)
+{
+	char *end = NULL;
+	long abi = -1;
+
+	if (o->weaken && protection_set_parse(o->weaken, &o->weaken_bits, e) == -1)
+		return err_prefix(e, "--weaken");
+	if (o->landlock_abi) {
+		abi = strtol(o->landlock_abi, &end, 10);
+		if (*end || abi < 0 || abi > 1000)
+			return err_set(e, ERR_BAD_PARAM, "--landlock-abi: not a number from 0 to 1000");
+	}
+	o->abi = (int)abi;
+	return 0;
+}
+
 int options_parse(struct options *o, int argc, char **argv, struct err *e)
 {
 	const struct {
@@ -95,6 +115,7 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 	} rows[] = {
 		{ "--socket", &o->socket, NULL }, { "--state-dir", &o->state_dir, NULL },
 		{ "--runtime-dir", &o->runtime_dir, NULL }, { "--config", &o->config, NULL },
+		{ "--weaken", &o->weaken, NULL }, { "--landlock-abi", &o->landlock_abi, NULL },
 		{ "--check-config", NULL, &o->check_config }, { "--debug", NULL, &o->debug },
 		{ "--version", NULL, &o->version }, { "--help", NULL, &o->help },
 	};
@@ -114,7 +135,7 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 		if (known == 0)
 			return option_unknown(argv[i], e);
 	}
-	return 0;
+	return tests_parse(o, e);
 }
 
 /* A file that can't be read has no names: whoever uses one is told. */

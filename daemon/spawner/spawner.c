@@ -158,12 +158,12 @@ static bool facts_wait(const struct spawner *sp)
 		if (sp->jobs[i].state == JOB_ENDED)
 			return true;
 	return sp->control.has_out || sp->stop_unsent || sp->listener_unsent || sp->table.n_exits_unsent > 0 ||
-		sp->table.n_births_unsent > 0;
+		sp->table.n_births_unsent > 0 || sp->denials.n > 0;
 }
 
 static void turn(struct spawner *sp)
 {
-	enum { SIGNALS, REPORTS, FOLDER, CONTROL, ZYGOTES, N = ZYGOTES + PROFILE__N };
+	enum { SIGNALS, REPORTS, FOLDER, CONTROL, DENIALS, ZYGOTES, N = ZYGOTES + PROFILE__N };
 	int64_t now_ms = clock_monotonic_ms();
 	struct pollfd fds[N] = {
 		[SIGNALS] = { .fd = sp->signal_fd, .events = POLLIN },
@@ -172,6 +172,7 @@ static void turn(struct spawner *sp)
 		[CONTROL] = { .fd = sp->control.fd, .events = sp->control.has_out ? 0 : POLLIN },
 	};
 
+	fds[DENIALS] = (struct pollfd){ .fd = sp->denials.epoll_fd, .events = POLLIN };
 	(void)zygotes_pollfds(sp, &fds[ZYGOTES]);
 	if (facts_wait(sp))
 		fds[CONTROL].events |= POLLOUT;
@@ -183,6 +184,8 @@ static void turn(struct spawner *sp)
 	if (fds[REPORTS].revents)
 		reap_reports(sp);
 	zygotes_ready(sp, &fds[ZYGOTES]);
+	if (fds[DENIALS].revents)
+		denials_ready(sp);
 	if (fds[SIGNALS].revents) {
 		signals_read(sp, now_ms);
 		reap_children(sp, now_ms);
@@ -197,6 +200,17 @@ static void turn(struct spawner *sp)
 	timers(sp, now_ms);
 	if (!sp->ending)
 		control_notify(sp);
+}
+
+void spawner_weaken(struct spawner *sp, uint64_t weaken, int landlock_abi)
+{
+	sp->weaken = weaken;
+	sp->landlock_abi = landlock_abi;
+	for (int i = 0; i < PROTECTION__N; i++)
+		if (weaken & PROTECTION_BIT(i))
+			log_warning("--weaken: NO HOST IS PROTECTED by '%s'", protection_name((enum protection)i));
+	if (landlock_abi >= 0)
+		log_warning("--landlock-abi: hosts are restricted as by Landlock's ABI %d", landlock_abi);
 }
 
 int spawner_run(struct spawner *sp)
@@ -270,13 +284,15 @@ static void spawner_init(struct spawner *sp, const struct config *c)
 	control_init(&sp->control);
 	jobs_init(sp);
 	zygotes_init(&sp->zygotes);
+	sp->denials.epoll_fd = -1;
+	sp->landlock_abi = -1;
 }
 
 int spawner_open(struct spawner *sp, const struct config *c, struct err *e)
 {
 	spawner_init(sp, c);
 	if (signals_open(sp, e) == -1 || programs_open(&sp->programs, e) == -1 || instance_open(sp, e) == -1 ||
-		report_pipe_open(sp, e) == -1 || outcomes_make(sp, e) == -1 || table_init(&sp->table, c->max_sandboxes, e) == -1 ||
+		report_pipe_open(sp, e) == -1 || denials_open(&sp->denials, e) == -1 || outcomes_make(sp, e) == -1 || table_init(&sp->table, c->max_sandboxes, e) == -1 ||
 		listener_open(&sp->listener, c, e) == -1)
 		return -1;
 	return 0;
@@ -293,6 +309,7 @@ void spawner_close(struct spawner *sp)
 	programs_close(&sp->programs);
 	slices_close(&sp->slices);
 	uids_fini(&sp->uids);
+	denials_close(&sp->denials);
 	fd_close(&sp->report_read_fd);
 	fd_close(&sp->report_write_fd);
 	fd_close(&sp->signal_fd);

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "daemon/spawner/child.h"
+#include "daemon/spawner/denials.h"
 #include "daemon/spawner/listener.h"
 #include "daemon/spawner/programs.h"
 #include "daemon/spawner/slices.h"
@@ -79,6 +80,9 @@ struct spawner {
 	struct table table;
 	uint64_t generations;
 	struct zygotes zygotes;
+	struct denials denials;
+	uint64_t weaken;             /* PROTECTION_BITs that hosts are to lack; for tests */
+	int landlock_abi;            /* to pretend; -1: the kernel's */
 	struct job jobs[LIMIT_JOBS];
 	struct sweep sweeps[SWEEPS_MAX];
 	struct control control;
@@ -93,6 +97,8 @@ struct spawner {
 
 /* ---- spawner.c: start, loop, end ---- */
 int spawner_open(struct spawner *sp, const struct config *c, struct err *e); /* ERR_ALREADY_EXISTS: another one runs */
+/* For tests: what hosts are to lack. Before the run. */
+void spawner_weaken(struct spawner *sp, uint64_t weaken, int landlock_abi);
 int spawner_run(struct spawner *sp);                                         /* returns the exit status */
 void spawner_close(struct spawner *sp);                                      /* also what is half open */
 void spawner_end(struct spawner *sp, int exit_status);                       /* kill everything, then leave the loop */

@@ -103,6 +103,7 @@ struct entry *table_add(struct table *t, const char *sandbox, struct err *e)
 			slot++;
 	(void)snprintf(entry->sandbox, sizeof entry->sandbox, "%s", sandbox);
 	entry->uid = (uid_t)-1;
+	entry->listener_fd = -1;
 	for (size_t i = 0; i < ENTRY_FD__N; i++)
 		entry->fds[i] = -1;
 	entry->slot = slot;
@@ -184,6 +185,7 @@ void entry_exited(struct table *t, struct entry *entry, int status, int64_t now_
 	assert(entry_lives(entry));
 	if (entry->pid > 0)
 		chain_drop_pid(t, entry);
+	fd_close(&entry->listener_fd);
 	entry->starting = false;
 	t->n_living--;
 	entry_birth_sent(t, entry); /* the exit says it all */

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "proto/err.h"
+#include "proto/profile.h"
 #include "proto/spawner_wire.h"
 
 /* Index of a descriptor of an entry; 1 << index is its SPAWNER_F_ bit. */
@@ -20,6 +21,9 @@ struct entry {
 	char sandbox[LIMIT_ID_BYTES + 1];
 	uid_t uid; /* its hosts'; (uid_t)-1: none of its own */
 	int fds[ENTRY_FD__N];
+	int listener_fd;           /* of its seccomp filter; -1: none */
+	uint32_t n_denials;        /* of this generation */
+	enum profile profile;      /* of the newest start */
 	struct host_limits limits; /* of the newest start */
 	uint64_t generation;       /* of the newest start; 0: never started */
 	bool starting;             /* its process is asked for; it isn't born, and may not even be cloned */

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/spawner/filter.h"
 #include "daemon/spawner/spawner.h"
 #include "daemon/spawner/zygotes_inside.h"
 #include "proto/clock.h"
@@ -28,7 +29,7 @@ void zygotes_init(struct zygotes *all)
 {
 	memset(all, 0, sizeof *all);
 	for (int i = 0; i < PROFILE__N; i++)
-		all->of[i] = (struct zygote){ .profile = (enum profile)i, .link_fd = -1, .deadline_ms = NEVER, .retry_at_ms = NEVER };
+		all->of[i] = (struct zygote){ .profile = (enum profile)i, .link_fd = -1, .filter_fd = -1, .deadline_ms = NEVER, .retry_at_ms = NEVER };
 }
 
 static const char *name_of(const struct zygote *z)
@@ -56,18 +57,35 @@ static pid_t zygote_fork(struct spawner *sp, int its_end, struct err *e)
 	return spawn_child(sp, &plan, e);
 }
 
+static int filter_make(struct spawner *sp, struct zygote *z, struct err *e)
+{
+	struct filter filter;
+
+	if (z->filter_fd != -1)
+		return 0;
+	if (filter_build(profile_builtin(z->profile), sp->weaken, true, &filter, e) == -1)
+		return err_prefix(e, "the filter of system calls");
+	z->filter_fd = filter.fd;
+	return 0;
+}
+
 static int zygote_begin(struct spawner *sp, struct zygote *z, struct err *e)
 {
 	struct zygote_message m = { .version = ZYGOTE_WIRE_VERSION, .op = ZYGOTE_BEGIN, .profile = (uint16_t)z->profile,
-		.flags = sp->is_root ? 0 : ZYGOTE_F_ROOTLESS, .landlock_abi = -1 };
+		.flags = ZYGOTE_F_LISTENER | (sp->is_root ? 0 : ZYGOTE_F_ROOTLESS), .landlock_abi = sp->landlock_abi,
+		.weaken = sp->weaken };
+	const bool filtered = !(sp->weaken & PROTECTION_BIT(PROTECTION_SYSTEM_CALLS));
 	const int on = 1;
 	int pair[2], result = -1;
 
+	(void)snprintf(m.objects, sizeof m.objects, "%s", sp->objects_dir);
+	if (filtered && filter_make(sp, z, e) == -1)
+		return -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == -1)
 		return err_sys(e, ERR_UNAVAILABLE, "cannot make its link");
 	/* The kernel says which process a word comes from: a host in a pid namespace doesn't know its own number here. */
 	if (setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == -1 || fd_set_nonblocking(pair[0], true) == -1 ||
-		fd_message_send(pair[0], &m, sizeof m, NULL, 0) == -1)
+		fd_message_send(pair[0], &m, sizeof m, &z->filter_fd, filtered) == -1)
 		err_sys(e, ERR_UNAVAILABLE, "cannot prepare its link");
 	else
 		result = (z->pid = zygote_fork(sp, pair[1], e)) == -1 ? -1 : 0;
@@ -113,6 +131,8 @@ void zygote_expect(struct zygote *z)
 {
 	bool due = z->first && z->first->sent;
 
+	if (z->state != ZYGOTE_SERVES)
+		return;
 	z->deadline_ms = due ? clock_monotonic_ms() + ANSWER_MS : NEVER;
 }
 
@@ -197,6 +217,7 @@ void zygotes_close(struct spawner *sp)
 
 		births_fail(sp, z, "sandboxd ends", ESHUTDOWN);
 		fd_close(&z->link_fd);
+		fd_close(&z->filter_fd);
 	}
 }
 

@@ -41,6 +41,7 @@ struct zygote {
 	unsigned failures;       /* since one last served */
 	int64_t deadline_ms;     /* for the answer that is due; NEVER */
 	int64_t retry_at_ms;     /* NEVER: none is wanted */
+	int filter_fd;           /* made once; -1: not yet */
 	char step[LIMIT_ID_BYTES + 1]; /* at which the newest failed */
 	int sys_errno;
 	struct birth *first, *last, *next_unsent;

@@ -172,6 +172,15 @@ static int step_new_code(struct zygote *z)
 	return prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0);
 }
 
+static int step_landlock(struct zygote *z)
+{
+	(void)z;
+	if (landlock_restrict(walls_landlock.fd) == -1)
+		return -1;
+	fd_close(&walls_landlock.fd);
+	return 0;
+}
+
 static int step_filter(struct zygote *z)
 {
 	struct sock_fprog program = { .len = z->n_filter, .filter = zygote_filter };
@@ -207,6 +216,7 @@ static const struct zygote_step steps[] = {
 	{ "not dumpable", step_not_dumpable, PROTECTION_NOT_DUMPABLE, false },
 	{ "parent death signal", step_parent_death, PROTECTION_PARENT_DEATH, false },
 	{ "refuse new code", step_new_code, PROTECTION_NEW_CODE, false },
+	{ "restrict files", step_landlock, PROTECTION_FILES, false },
 	{ "install filter", step_filter, PROTECTION_SYSTEM_CALLS, false },
 };
 

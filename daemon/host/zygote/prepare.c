@@ -120,7 +120,7 @@ static int root_fill(int root_fd)
 	struct mount_attr attributes = { .attr_set = MOUNT_ATTR_RDONLY };
 
 	if (mkdirat(root_fd, "usr", 0755) == -1 || mkdirat(root_fd, ZYGOTE_OBJECTS + 1, 0755) == -1 ||
-		mkdirat(root_fd, ZYGOTE_SCRATCH + 1, 0755) == -1)
+		mkdirat(root_fd, ZYGOTE_WRITABLE + 1, 0755) == -1 || mkdirat(root_fd, ZYGOTE_SCRATCH + 1, 0755) == -1)
 		return -1;
 	for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
 		if (library_folder(root_fd, libraries[i]) == -1)
@@ -155,6 +155,30 @@ static int step_root(struct zygote *z)
 	return 0;
 }
 
+/* A rule for the template's root holds for what hosts mount below it. */
+static int step_landlock(struct zygote *z)
+{
+	const struct landlock_folder own[] = { { "/", LANDLOCK_READ_ONLY }, { ZYGOTE_WRITABLE, LANDLOCK_READ_WRITE } };
+	const struct landlock_folder machine[] = { { "/usr/lib", LANDLOCK_READ_ONLY }, { "/lib", LANDLOCK_READ_ONLY },
+		{ z->request.objects, LANDLOCK_READ_ONLY } };
+	bool has_root = walls_want(PROTECTION_OWN_ROOT);
+	struct err e = ERR_INIT;
+
+	if (landlock_make(profile_builtin(z->profile), z->landlock_abi, has_root ? own : machine,
+		has_root ? sizeof own / sizeof *own : sizeof machine / sizeof *machine, &walls_landlock, &e) == -1)
+		return -1;
+	if (walls_landlock.fd == -1) {
+		errno = ENOSYS;
+		return -1;
+	}
+	{
+		autoclose int low = walls_landlock.fd;
+
+		walls_landlock.fd = fcntl(low, F_DUPFD_CLOEXEC, ZYGOTE_FDS_FROM);
+	}
+	return walls_landlock.fd == -1 ? -1 : 0;
+}
+
 static const struct zygote_step steps[] = {
 	{ "core limit", step_core, PROTECTION_LIMIT_CORE, false },
 	{ "groups", step_groups, PROTECTION_GROUPS, false },
@@ -162,6 +186,7 @@ static const struct zygote_step steps[] = {
 	{ "own root", step_root, PROTECTION_OWN_ROOT, false },
 	{ "bounding set", step_bounding_set, PROTECTION_CAPABILITIES, false },
 	{ "secure bits", step_securebits, PROTECTION_CAPABILITIES, false },
+	{ "Landlock ruleset", step_landlock, PROTECTION_FILES, false },
 };
 
 /* What is known without trying. */
@@ -184,8 +209,6 @@ int zygote_prepare(struct zygote *z, const char **ret_step)
 
 	lose_known(z);
 	result = zygote_steps(z, steps, sizeof steps / sizeof *steps, ZYGOTE_TRY, ret_step);
-	if (z->ruleset_fd == -1)
-		walls_lose(PROTECTION_FILES, ENOSYS);
 	if (!walls_want(PROTECTION_OWN_ROOT))
 		walls_lose(PROTECTION_SCRATCH, 0);
 	return result;

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/host/zygote/landlock.h"
 #include "proto/protection.h"
 
 struct walls {
@@ -22,6 +23,7 @@ struct walls {
 };
 
 extern struct walls walls;
+extern struct landlock_ruleset walls_landlock;
 
 static inline bool walls_want(enum protection p)
 {

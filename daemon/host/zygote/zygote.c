@@ -22,13 +22,12 @@
 #include "daemon/host/host.h"
 #include "proto/fd.h"
 
-#define LINK_PLACE 10 /* beyond the numbers that a host's descriptors come under */
-
 #ifndef PR_GET_TID_ADDRESS
 #define PR_GET_TID_ADDRESS 40
 #endif
 
 struct walls walls;
+struct landlock_ruleset walls_landlock = { .fd = -1 };
 struct sock_filter zygote_filter[ZYGOTE_FILTER_MAX];
 
 static const struct {
@@ -262,10 +261,10 @@ static void be_born(struct zygote *z)
 
 void zygote_run(void)
 {
-	static struct zygote z = { .link_fd = -1, .ruleset_fd = -1, .proc_fd = -1, .listener_fd = -1 };
+	static struct zygote z = { .link_fd = -1, .proc_fd = -1, .listener_fd = -1 };
 	struct libc_thread libc;
 
-	z.link_fd = fcntl(ZYGOTE_FD_LINK, F_DUPFD_CLOEXEC, LINK_PLACE);
+	z.link_fd = fcntl(ZYGOTE_FD_LINK, F_DUPFD_CLOEXEC, ZYGOTE_FDS_FROM);
 	if (z.link_fd == -1)
 		_exit(HOST_EXIT_RESOURCE);
 	(void)close(ZYGOTE_FD_LINK);

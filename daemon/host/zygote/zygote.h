@@ -20,7 +20,7 @@
 /* Everything that the steps work on. One per process, static: the heap stays untouched, since each page of it that a host
  * writes to is copied for that host. */
 struct zygote {
-	int link_fd, ruleset_fd, proc_fd; /* -1: none */
+	int link_fd, proc_fd; /* -1: none */
 	enum profile profile;
 	bool rootless, wants_listener;
 	int landlock_abi;
@@ -30,6 +30,8 @@ struct zygote {
 	size_t n_fds;
 	int listener_fd;                  /* in a host, until it is born */
 };
+
+#define ZYGOTE_FDS_FROM 10 /* what a zygote keeps open lies here and above, beyond the numbers that a host's descriptors come under */
 
 struct zygote_step {
 	const char *name;

@@ -110,8 +110,8 @@ $(BUILD)/tests/%: $(BUILD)/o/tests/%.o $(all_libs)
 $(BUILD)/tests/fuzz/%: $(BUILD)/o/tests/fuzz/%.o $(all_libs)
 	$(call link,-fsanitize=fuzzer $< -Wl$(comma)--start-group $(all_libs) -Wl$(comma)--end-group,$(libs_control) $(libs_host))
 $(BUILD)/tests/unit/test_cbor_oracle: libs_test := -lcbor
-$(BUILD)/tests/support/%: $(BUILD)/o/tests/support/%.o $(sanitizer_options) $(call lib,proto)
-	$(call link,$^)
+$(BUILD)/tests/support/%: $(BUILD)/o/tests/support/%.o $(sanitizer_options) $(call lib,host) $(call lib,proto)
+	$(call link,$^,$(libs_host))
 $(BUILD)/tests/modules/%.so: tests/modules/%.c proto/sandbox_module.h
 	$(call say,MODULE,$<)mkdir -p $(@D) && $(MODULE_CC) $(module_cflags) $< -o $@
 $(BUILD)/tests/attacks/victim: $(BUILD)/o/tests/attacks/victim.o

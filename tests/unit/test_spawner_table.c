@@ -25,6 +25,14 @@ static struct entry *add(const char *name)
 	return table_add(&table, name, &e);
 }
 
+static void started(struct entry *entry, pid_t pid, uint64_t generation, int64_t now_ms)
+{
+	entry_started(&table, entry, generation, now_ms);
+	ck_assert(entry_lives(entry));
+	entry_has_pid(&table, entry, pid);
+	entry_born(entry);
+}
+
 START_TEST(names_and_slots)
 {
 	fresh(3);
@@ -52,7 +60,7 @@ START_TEST(thousands_are_found_by_name_and_pid)
 	fresh(n);
 	for (uint32_t i = 0; i < n; i++) {
 		(void)snprintf(name, sizeof name, "s%u", i);
-		entry_started(&table, add(name), (pid_t)(i + 1), i + 1, 5);
+		started(add(name), (pid_t)(i + 1), i + 1, 5);
 	}
 	ck_assert_uint_eq(table.n_living, n);
 	for (uint32_t i = 0; i < n; i += 2)
@@ -80,7 +88,7 @@ START_TEST(the_life_of_an_entry)
 	entry->uid = 77;
 	entry->fds[ENTRY_SPEC] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	entry->fds[ENTRY_CHANNEL] = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	entry_started(&table, entry, 4711, 9, 100);
+	started(entry, 4711, 9, 100);
 	entry_describe(entry, &m);
 	ck_assert_uint_eq(entry_borrow_fds(entry, &m, fds), 2);
 	ck_assert_uint_eq(m.flags, SPAWNER_F_SPEC | SPAWNER_F_CHANNEL);
@@ -103,7 +111,7 @@ START_TEST(the_life_of_an_entry)
 	ck_assert(!entry->exited);
 	ck_assert_int_eq(entry->fds[ENTRY_CHANNEL], -1);
 	ck_assert_int_ne(entry->fds[ENTRY_SPEC], -1);
-	entry_started(&table, entry, 4711, 10, 300); /* the same pid again */
+	started(entry, 4711, 10, 300); /* the same pid again */
 	ck_assert_ptr_eq(table_find_pid(&table, 4711), entry);
 	entry_exited(&table, entry, 0, 400);
 	table_remove(&table, entry); /* with an exit that was never sent */

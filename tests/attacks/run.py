@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """The attack battery: every attack of table.py, as root's and as an ordinary user's daemon runs it, under the profiles high and medium.
 
-usage: run.py [--quick] [--user root|rootless] [--no-each] [--controls] [NAME...]
+usage: run.py [--quick] [--user root|rootless] [--no-each] [--controls | --confined] [NAME...]
 
 First with just the walls left out that stop it (`sandboxd --weaken`): the attack must succeed, or the test would prove nothing.
 Then with all of them: it must fail. Who judges looks from outside (judges.py). What can't succeed on this machine even without walls
@@ -10,7 +10,7 @@ must be listed in tests/attacks/impossible, with the reason. Exit status 1 on an
 
   --quick     the few rows that are marked for `make check`
   --no-each   without the runs that leave only one of several walls standing
-  --controls  only the runs without the walls
+  --controls  only the runs without the walls; --confined: only those with all of them
   NAME        only the rows whose names begin so
 """
 import concurrent.futures
@@ -202,7 +202,7 @@ def main(argv):
         users = [argv[at + 1]]
         del argv[at:at + 2]
     names = [a for a in argv if not a.startswith("--")]
-    if options - {"--quick", "--no-each", "--controls"} or [u for u in users if u not in table.BOTH]:
+    if options - {"--quick", "--no-each", "--controls", "--confined"} or [u for u in users if u not in table.BOTH]:
         sys.exit(__doc__)
     rows = [r for r in table.ROWS if (not names or any(r.name.startswith(n) for n in names)) and (r.quick or "--quick" not in options)]
     if not harness.IS_ROOT:
@@ -214,6 +214,8 @@ def main(argv):
     runs = runs_of(rows, users, "--no-each" not in options and "--quick" not in options, impossible_rows())
     if "--controls" in options:
         runs = [r for r in runs if r.kind == "control"]
+    if "--confined" in options:
+        runs = [r for r in runs if r.kind == "confined"]
     complaints = run_all(runs)
     print_table(runs)
     status = summary(runs, complaints)

@@ -44,7 +44,7 @@ static int word_parse(const char *word, size_t size, uint64_t *bits, struct err 
 	near = name_nearest(text, names, PROTECTION__N);
 	if (near >= 0)
 		return err_set(e, ERR_BAD_PARAM, "no protection is called '%s'; is '%s' meant?", text, names[near]);
-	return err_set(e, ERR_BAD_PARAM, "no protection is called '%s': `sandboxctl security` shows the names", text);
+	return err_set(e, ERR_BAD_PARAM, "no protection is called '%s': `sandboxctl info` shows the names", text);
 }
 
 int protection_set_parse(const char *text, uint64_t *ret_bits, struct err *e)

@@ -291,8 +291,12 @@ static void fact_files(const struct confine *c, struct fact *f)
 
 static void fact_new_code(const struct confine *c, struct fact *f)
 {
+	bool mdwe = prctl(PR_GET_MDWE, 0, 0, 0, 0) > 0;
+
 	(void)c;
-	fact_yes(f, prctl(PR_GET_MDWE, 0, 0, 0, 0) > 0, "not set");
+	fact_yes(f, mdwe || walls_want(PROTECTION_SYSTEM_CALLS), "neither PR_SET_MDWE nor a filter refuses it");
+	if (!mdwe && f->got[0])
+		(void)snprintf(f->why, sizeof f->why, "by the filter alone: this kernel has no PR_SET_MDWE (Linux 6.3)");
 }
 
 static void fact_tree_end(const struct confine *c, struct fact *f)

@@ -42,7 +42,7 @@ const char options_help[] =
 	"  --check-config      read configuration and command line, say what is wrong, exit\n"
 	"  --debug             log more\n"
 	"  --weaken NAME,...   for tests only: hosts lack these protections, by the names that\n"
-	"                      `sandboxctl security` shows; said in the log and in each report\n"
+	"                      `sandboxctl info` shows; said in the log and in each report\n"
 	"  --landlock-abi N    for tests only: as if the kernel had Landlock's ABI N\n"
 	"  --version           print the version and exit\n"
 	"  --help              print this and exit\n"

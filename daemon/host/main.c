@@ -90,7 +90,7 @@ int main(int argc, char **argv)
 	struct err e = ERR_INIT;
 
 	if (argc > 1 && strcmp(argv[1], ZYGOTE_ARGUMENT) == 0)
-		zygote_run(); /* comes back in each host */
+		zygote_run(), memset(argv[1], 0, strlen(argv[1])); /* comes back in each host, which ps shall show as one */
 	check_started_by_spawner();
 	death_init(HOST_FD_CHANNEL);
 	if (!walls.stand) {

@@ -157,8 +157,8 @@ static bool facts_wait(const struct spawner *sp)
 	for (size_t i = 0; i < LIMIT_JOBS; i++)
 		if (sp->jobs[i].state == JOB_ENDED)
 			return true;
-	return sp->control.has_out || sp->stop_unsent || sp->listener_unsent || sp->table.n_exits_unsent > 0 ||
-		sp->table.n_births_unsent > 0 || sp->denials.n > 0;
+	return sp->control.has_out || sp->stop_unsent || sp->listener_unsent || sp->table.facts ||
+		sp->denials.n > 0;
 }
 
 static void turn(struct spawner *sp)

@@ -39,6 +39,8 @@ struct entry {
 	char text[96];
 	uint32_t slot;
 	struct entry *next_name, *next_pid; /* hash chains */
+	struct entry *next_fact;   /* of those with something that control has not been told */
+	bool has_fact;
 	struct birth *birth;       /* while starting: zygotes.c's, owned */
 };
 
@@ -47,7 +49,8 @@ struct entry {
 struct table {
 	struct entry **slots;
 	uint32_t max, n, n_slots; /* limit; entries; slots in use or once used */
-	uint32_t n_living, n_exits_unsent, n_births_unsent;
+	uint32_t n_living;
+	struct entry *facts, **facts_end; /* entries with a birth or an exit unsent; never walks the table for one of them */
 	struct entry *names[TABLE_BUCKETS], *pids[TABLE_BUCKETS];
 };
 
@@ -57,6 +60,7 @@ void table_fini(struct table *t); /* closes everything */
 struct entry *table_find(const struct table *t, const char *sandbox);    /* borrowed; NULL */
 struct entry *table_find_pid(const struct table *t, pid_t pid);          /* borrowed; NULL */
 struct entry *table_from(const struct table *t, uint64_t cursor);        /* the first entry whose slot is >= cursor */
+struct entry *table_fact(struct table *t);                               /* the first with a fact unsent; NULL */
 struct entry *table_add(struct table *t, const char *sandbox, struct err *e); /* the caller looked: it isn't there */
 void table_remove(struct table *t, struct entry *entry);                 /* no host lives; closes, frees */
 
@@ -70,9 +74,9 @@ static inline bool entry_lives(const struct entry *entry)
 void entry_started(struct table *t, struct entry *entry, uint64_t generation, int64_t now_ms);
 void entry_has_pid(struct table *t, struct entry *entry, pid_t pid);
 void entry_born(struct entry *entry);
-void entry_birth_sent(struct table *t, struct entry *entry);
+void entry_birth_sent(struct entry *entry);
 void entry_exited(struct table *t, struct entry *entry, int status, int64_t now_ms);
-void entry_exit_sent(struct table *t, struct entry *entry);
+void entry_exit_sent(struct entry *entry);
 void entry_acknowledged(struct table *t, struct entry *entry); /* closes channel and pipes */
 
 /* Fills an ENTRY or EXITED message, and for the former the descriptors (borrowed). */

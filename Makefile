@@ -40,7 +40,7 @@ module_cflags := -std=gnu11 -O1 -g -fPIC -shared -fno-gnu-unique -fvisibility=hi
 # ---- what is built from what: a folder belongs to one process ----
 rooms_proto := proto
 rooms_spawner := daemon/spawner
-rooms_host := daemon/host daemon/host/codec daemon/host/state daemon/host/module
+rooms_host := daemon/host daemon/host/zygote daemon/host/codec daemon/host/state daemon/host/module
 rooms_control := daemon/control daemon/front daemon/sandbox daemon/supervise daemon/reload daemon/store daemon/observe
 rooms_client := client
 sources = $(filter-out %/main.c,$(foreach room,$(rooms_$1),$(wildcard $(room)/*.c)))
@@ -56,6 +56,7 @@ unit_tests := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c))
 proc_tests := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/proc/test_*.c))
 test_helpers := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/support/*.c))
 test_modules := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/modules/*.c tests/modules/abi-1.0/*.c))
+attack_modules := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/attacks/modules/*.c)) $(BUILD)/tests/attacks/victim
 example_modules := $(patsubst %.c,$(BUILD)/%.so,$(wildcard $(addsuffix /*.c,$(addprefix examples/,counter inventory kv lru light))))
 # in other languages, where there is a compiler for them; the tests that need them say when they are skipped
 example_modules += $(if $(shell command -v $(CXX)),$(patsubst %.cc,$(BUILD)/%.so,$(wildcard examples/words/*.cc)))
@@ -68,13 +69,13 @@ run_tests := SANDBOXD_BUILD=$(abspath $(BUILD)) python3 tests/run.py
 Q := $(if $(V),,@)
 say = $(if $(V),,@echo '  $1 $2';)
 
-.PHONY: all help deps deps-check demo check check-unit check-proc check-e2e check-source check-clang check-full lint asan fuzz coverage bench clean
+.PHONY: all help deps deps-check demo check check-unit check-proc check-e2e check-attacks check-source check-clang check-full lint asan fuzz coverage bench clean
 .DELETE_ON_ERROR:
 
 all: $(programs) $(BUILD)/include/sandbox_module.h
 
 help:
-	@sed -n 's/^#   //p' Makefile; echo 'targets: all deps man install uninstall demo check check-unit check-proc check-e2e check-source check-clang check-clients check-full lint asan fuzz coverage bench clean'
+	@sed -n 's/^#   //p' Makefile; echo 'targets: all deps man install uninstall demo check check-unit check-proc check-e2e check-attacks check-source check-clang check-clients check-full lint asan fuzz coverage bench clean'
 
 $(BUILD)/o/%.o: %.c
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(our_cppflags) $(CPPFLAGS) $(our_cflags) $(CFLAGS) -MMD -MP -c $< -o $@
@@ -109,9 +110,13 @@ $(BUILD)/tests/%: $(BUILD)/o/tests/%.o $(all_libs)
 $(BUILD)/tests/fuzz/%: $(BUILD)/o/tests/fuzz/%.o $(all_libs)
 	$(call link,-fsanitize=fuzzer $< -Wl$(comma)--start-group $(all_libs) -Wl$(comma)--end-group,$(libs_control) $(libs_host))
 $(BUILD)/tests/unit/test_cbor_oracle: libs_test := -lcbor
-$(BUILD)/tests/support/%: $(BUILD)/o/tests/support/%.o $(sanitizer_options) $(call lib,proto)
-	$(call link,$^)
+$(BUILD)/tests/support/%: $(BUILD)/o/tests/support/%.o $(sanitizer_options) $(call lib,host) $(call lib,proto)
+	$(call link,$^,$(libs_host))
 $(BUILD)/tests/modules/%.so: tests/modules/%.c proto/sandbox_module.h
+	$(call say,MODULE,$<)mkdir -p $(@D) && $(MODULE_CC) $(module_cflags) $< -o $@
+$(BUILD)/tests/attacks/victim: $(BUILD)/o/tests/attacks/victim.o
+	$(call link,$^)
+$(BUILD)/tests/attacks/modules/%.so: tests/attacks/modules/%.c tests/attacks/modules/attack.h proto/sandbox_module.h
 	$(call say,MODULE,$<)mkdir -p $(@D) && $(MODULE_CC) $(module_cflags) $< -o $@
 # built against the header as the first release had it, which stays as it is
 $(BUILD)/tests/modules/abi-1.0/%.so: tests/modules/abi-1.0/%.c tests/modules/abi-1.0/sandbox_module.h
@@ -134,8 +139,12 @@ check-unit: $(unit_tests) $(test_modules)
 	$(Q)$(run_tests) unit
 check-proc: $(programs) $(proc_tests) $(test_helpers) $(test_modules) $(example_modules)
 	$(Q)$(run_tests) proc
-check-e2e: all $(test_modules) $(example_modules)
+check-e2e: all $(test_modules) $(attack_modules) $(example_modules)
 	$(Q)$(run_tests) e2e
+# every attack that can be made from inside a sandbox: it succeeds without the walls that stop it, and fails with them
+check-attacks: deps-check
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all $(attack_modules)
+	$(Q)SANDBOXD_BUILD=$(abspath $(BUILD)) python3 tests/attacks/run.py $(ATTACKS)
 check-source:
 	$(Q)tests/check-source.sh
 # the whole tree compiles without a warning with clang too
@@ -146,12 +155,12 @@ asan:
 	$(Q)$(MAKE) --no-print-directory SANITIZE=1 BUILD=$(BUILD)/asan SANDBOXD_TEST_MULTIPLIER=4 check-unit
 
 check: deps-check
-	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all $(unit_tests) $(proc_tests) $(test_helpers) $(test_modules) $(example_modules)
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all $(unit_tests) $(proc_tests) $(test_helpers) $(test_modules) $(attack_modules) $(example_modules)
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) SANITIZE=1 BUILD=$(BUILD)/asan build-tests
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) check-clang
 	$(Q)$(run_tests) all
 .PHONY: build-all build-tests build-fuzz
-build-all: all $(unit_tests) $(proc_tests) $(test_helpers) $(test_modules) $(example_modules)
+build-all: all $(unit_tests) $(proc_tests) $(test_helpers) $(test_modules) $(attack_modules) $(example_modules)
 build-tests: $(unit_tests) $(test_modules)
 build-fuzz: $(fuzz_programs)
 

@@ -7,8 +7,10 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -104,6 +106,62 @@ int fd_memfd(const char *name, const void *data, size_t size, bool sealed)
 	if (sealed && fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == -1)
 		return -1;
 	return fd_take(&fd);
+}
+
+int fd_pipe_filled(const void *data, size_t size)
+{
+	int ends[2];
+	autoclose int from = -1, to = -1;
+	ssize_t n;
+
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) == -1)
+		return -1;
+	from = ends[0];
+	to = ends[1];
+	if (size > INT_MAX) {
+		errno = EFBIG;
+		return -1;
+	}
+	if (fcntl(to, F_GETPIPE_SZ) < (int)size && fcntl(to, F_SETPIPE_SZ, (int)size) == -1)
+		return -1;
+	n = size > 0 ? write(to, data, size) : 0; /* it doesn't block and fits: no signal cuts it short */
+	if (n != (ssize_t)size) {
+		errno = n == -1 ? errno : ENOSPC;
+		return -1;
+	}
+	return fd_take(&from);
+}
+
+char *fd_read_pipe(int fd, size_t size, struct err *e)
+{
+	char *data;
+	size_t done = 0;
+	int there = 0;
+
+	if (ioctl(fd, FIONREAD, &there) == -1 || there < 0 || (size_t)there != size) {
+		err_set(e, ERR_IO, "a pipe brings %d bytes instead of %zu", there, size);
+		return NULL;
+	}
+	data = malloc(size + 1);
+	if (!data) {
+		err_set(e, ERR_INTERNAL, "no memory for %zu bytes from a pipe", size);
+		return NULL;
+	}
+	while (done < size) {
+		struct iovec part = { data + done, size - done };
+		ssize_t n = vmsplice(fd, &part, 1, SPLICE_F_NONBLOCK);
+
+		if (n == -1 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			err_set(e, ERR_IO, "a pipe has %zu bytes instead of %zu", done, size);
+			free(data);
+			return NULL;
+		}
+		done += (size_t)n;
+	}
+	data[size] = '\0';
+	return data;
 }
 
 /* Reads `size` bytes and makes sure that there is no more. 1: the size isn't what fstat said. */

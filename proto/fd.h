@@ -29,6 +29,12 @@ int fd_set_nonblocking(int fd, bool on);   /* 0 or -1 with errno */
 
 /* A sealable, close-on-exec memfd with these bytes (may be NULL, 0). sealed: no more change of size or content. -1 with errno. */
 int fd_memfd(const char *name, const void *data, size_t size, bool sealed);
+/* The read end of a pipe that holds these bytes and has no writer: for who may not make a memfd. Close-on-exec, non-blocking. -1 with errno:
+ * no more than fs.pipe-max-size fits, which is at least 1 MiB unless it was lowered. */
+int fd_pipe_filled(const void *data, size_t size);
+/* Takes just `size` bytes, all there is, out of a pipe into fresh memory; NUL-terminated. NULL and err on failure. Never blocks, whoever
+ * holds the pipe's other ends and whatever their flags are. */
+char *fd_read_pipe(int fd, size_t size, struct err *e);
 /* Reads a whole memfd (or regular file) of at most `limit` bytes into fresh memory; NUL-terminated. NULL and err on failure. Never blocks on memfds. */
 char *fd_read_all(int fd, size_t limit, size_t *ret_size, struct err *e);
 bool fd_is_memfd_sealed(int fd);           /* has F_SEAL_WRITE|F_SEAL_SHRINK|F_SEAL_GROW */

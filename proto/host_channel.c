@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * One place that knows how a message lies on the channel: header, then body, inline or by memfd. */
+ * One place that knows how a message lies on the channel: header, then body, inline or by memfd or pipe. */
 #include "proto/host_channel.h"
 
 #include <errno.h>
@@ -26,6 +26,28 @@ void host_incoming_fini(struct host_incoming *in)
 	*in = (struct host_incoming){ .state_fd = -1 };
 }
 
+/* A pipe can't be changed under a reader's eyes either: what was read is out of it. */
+static int take_body(struct host_incoming *in, int fd, struct err *e)
+{
+	struct stat st;
+	size_t size = in->head.body_bytes;
+
+	if (in->head.body_bytes > LIMIT_BODY_BYTES)
+		return err_set(e, ERR_INTERNAL, "message %u has a body of %u bytes", in->head.type, in->head.body_bytes);
+	if (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode))
+		in->large = fd_read_pipe(fd, size, e);
+	else if (!fd_is_memfd_sealed(fd))
+		return err_set(e, ERR_INTERNAL, "message %u has a body that isn't a sealed memfd", in->head.type);
+	else
+		in->large = fd_read_all(fd, LIMIT_BODY_BYTES, &size, e);
+	if (!in->large)
+		return -1;
+	in->body = in->large;
+	if (size != in->head.body_bytes)
+		return err_set(e, ERR_INTERNAL, "message %u says %u bytes and brings %zu", in->head.type, in->head.body_bytes, size);
+	return 0;
+}
+
 /* Assigns the descriptors that came to their roles: state first, body last. */
 static int host_take_fds(struct host_incoming *in, int *fds, size_t n_fds, struct err *e)
 {
@@ -36,24 +58,10 @@ static int host_take_fds(struct host_incoming *in, int *fds, size_t n_fds, struc
 		want++;
 	if (in->head.flags & HOST_F_BODY_FD)
 		want++;
-	if (n_fds != want) {
-		rc = err_set(e, ERR_INTERNAL, "message %u came with %zu descriptors instead of %zu", in->head.type, n_fds,
-			want);
-	} else if (in->head.flags & HOST_F_BODY_FD) {
-		size_t size = 0;
-
-		if (in->head.body_bytes > LIMIT_BODY_BYTES)
-			rc = err_set(e, ERR_INTERNAL, "message %u has a body of %u bytes", in->head.type,
-				in->head.body_bytes);
-		else if (!fd_is_memfd_sealed(fds[n_fds - 1]))
-			rc = err_set(e, ERR_INTERNAL, "message %u has a body that isn't a sealed memfd", in->head.type);
-		else if (!(in->large = fd_read_all(fds[n_fds - 1], LIMIT_BODY_BYTES, &size, e)))
-			rc = -1;
-		else if (size != in->head.body_bytes)
-			rc = err_set(e, ERR_INTERNAL, "message %u says %u bytes and brings %zu", in->head.type,
-				in->head.body_bytes, size);
-		in->body = in->large;
-	}
+	if (n_fds != want)
+		rc = err_set(e, ERR_INTERNAL, "message %u came with %zu descriptors instead of %zu", in->head.type, n_fds, want);
+	else if (in->head.flags & HOST_F_BODY_FD)
+		rc = take_body(in, fds[n_fds - 1], e);
 	if (rc == 0 && (in->head.flags & HOST_F_STATE))
 		in->state_fd = fd_take(&fds[0]);
 	for (size_t i = 0; i < n_fds; i++)
@@ -113,8 +121,10 @@ int host_send(int channel_fd, struct host_message *head, const void *body, size_
 	}
 	if (body_bytes > HOST_INLINE_BYTES) {
 		body_fd = fd_memfd("body", body, body_bytes, true);
+		if (body_fd < 0 && errno == ENOSYS) /* the profile refuses memfds */
+			body_fd = fd_pipe_filled(body, body_bytes);
 		if (body_fd < 0)
-			return err_sys(e, ERR_INTERNAL, "cannot make a memfd of %zu bytes for a message", body_bytes);
+			return err_sys(e, ERR_INTERNAL, "cannot make a memfd or pipe of %zu bytes for a message", body_bytes);
 		fds[n_fds++] = body_fd;
 		head->flags |= HOST_F_BODY_FD;
 		body_bytes = 0;

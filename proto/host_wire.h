@@ -2,8 +2,11 @@
  *
  * The contract between control and a host. One SOCK_SEQPACKET pair per host process, made by the spawner, which holds control's
  * end too: EOF on it means that spawner and control are both gone, and the host ends. A message is a struct host_message
- * and its body: inline, or, above what fits LIMIT_MESSAGE_BYTES, in one memfd (HOST_F_BODY_FD, then body_bytes is its size).
+ * and its body: inline, or, above what fits LIMIT_MESSAGE_BYTES, in one sealed memfd or in a pipe that holds just it
+ * (HOST_F_BODY_FD, then body_bytes is its size).
  * Control trusts no byte of a host: type, generation, sizes are checked, every JSON body passes json_check.
+ *
+ * "path" is the name of an object in the host's own objects folder, which it finds by its birth; a whole path is taken too.
  *
  * JSON bodies: objects with just the keys named here; text is UTF-8. An error body is
  * {"code": stable code, "message": text, "step": what was being done, "name": parameter, path or module's own code,

@@ -63,6 +63,7 @@
 #define LIMIT_FAULTS            80     /* --fault options: each point once, and some */
 #define LIMIT_FSIZE_BYTES       (128ull << 20) /* the least RLIMIT_FSIZE that sandboxd starts with: memfds fall under it as well, and the largest
                                                 * that isn't a state is an object of LIMIT_OBJECT_BYTES; a registry and its log need as much */
+#define LIMIT_DENIALS_NAMED     64    /* forbidden system calls of one process that are named; then the kernel answers alone */
 
 /* ---- host channel ---- */
 #define LIMIT_MESSAGE_BYTES   (64u << 10) /* one SEQPACKET message, header included; larger bodies travel by memfd */
@@ -119,6 +120,7 @@
 #define DEFAULT_MAX_FILE_SIZE_BYTES  (10ull << 20)
 #define DEFAULT_MAX_OPEN_FILES       64
 #define DEFAULT_MAX_STACK_BYTES      (8ull << 20)
+#define DEFAULT_SCRATCH_BYTES        (64ull << 20) /* a host's own folder, in memory */
 #define DEFAULT_START_TIMEOUT_MS     10000
 #define DEFAULT_SHUTDOWN_MS          5000
 #define DEFAULT_QUIESCE_TIMEOUT_MS   5000

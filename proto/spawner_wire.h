@@ -63,7 +63,7 @@ struct host_limits {
 	uint64_t max_memory_bytes;    /* RLIMIT_DATA */
 	uint64_t max_file_size_bytes; /* RLIMIT_FSIZE */
 	uint64_t max_stack_bytes;     /* RLIMIT_STACK */
-	uint32_t max_processes;       /* RLIMIT_NPROC, only where the host has a uid of its own */
+	uint32_t max_processes;       /* RLIMIT_NPROC, only where the host has a uid or a user namespace of its own */
 	uint32_t max_open_files;      /* RLIMIT_NOFILE */
 };
 
@@ -74,7 +74,9 @@ enum spawner_op {
 	SPAWNER_HOLD,       /* sandbox; fd: sealed spec -> OK (uid) | ERROR. Makes entry, uid, objects folder */
 	SPAWNER_KEEP,       /* sandbox, kind = enum spawner_keep; fd: what to keep, none: drop it -> OK | ERROR */
 	SPAWNER_FORGET,     /* sandbox: no host may live (else ERROR EBUSY) -> OK. uid freed, folder removed */
-	SPAWNER_START,      /* sandbox, limits -> STARTED (generation, pid; fds: channel, stdout, stderr) | ERROR (EBUSY: one lives) */
+	SPAWNER_START,      /* sandbox, limits, name = profile -> STARTED (generation; fds: channel, stdout, stderr) | ERROR (EBUSY: one
+	                       lives). The process comes after the answer: BORN, or EXITED with the step that failed. What is sent to it
+	                       meanwhile waits in its channel */
 	SPAWNER_SIGNAL,     /* sandbox, generation, kind = enum spawner_signal -> OK | ERROR (ESRCH: gone, or another generation) */
 	SPAWNER_ACK_EXIT,   /* sandbox, generation: the exit status may be forgotten. No reply. */
 	SPAWNER_JOB,        /* kind = enum spawner_job, name = source file name, timeout_ms, limits.max_memory_bytes; fd: sealed source -> JOB_DONE | ERROR */
@@ -94,7 +96,11 @@ enum spawner_op {
 	/* ---- notices, spawner -> control, tag 0 ---- */
 	SPAWNER_EXITED = 128, /* sandbox, generation, pid, status = wait status; step: see text. Repeated in ENTRY until ACK_EXIT */
 	SPAWNER_STOP_ASKED,   /* value = how many SIGTERM, SIGINT and STOP so far: 1 orderly, 2 hurry */
-	SPAWNER_LISTENER      /* the socket had been unlinked: fd = its successor */
+	SPAWNER_LISTENER,     /* the socket had been unlinked: fd = its successor */
+	SPAWNER_BORN,         /* sandbox, generation, pid: the process of a START is there */
+	SPAWNER_DENIED        /* sandbox, generation, pid: a forbidden system call. value = number, name = its name, text = the operation that
+	                         the profile lacks, status = the errno that it got, flags KILLED, LAST (no more are named);
+	                         dropped_bytes = so many of all sandboxes before it are told to nobody */
 };
 
 enum spawner_keep { SPAWNER_KEEP_SPEC = 1, /* sealed memfd <= LIMIT_SPEC_BYTES */
@@ -115,6 +121,8 @@ enum spawner_job { SPAWNER_JOB_COMPILE_C = 1 };
 #define SPAWNER_F_STDERR    0x20u
 #define SPAWNER_F_EXITED    0x40u /* no descriptor: generation has ended with `status`, unacknowledged */
 #define SPAWNER_F_TIMED_OUT 0x80u /* JOB_DONE: ended by its time limit */
+#define SPAWNER_F_KILLED    0x100u /* DENIED: the process is killed for it */
+#define SPAWNER_F_LAST      0x200u
 
 /* Exit status of a control that can't start for a reason that a successor would find too (a registry of a newer format): the spawner ends. */
 #define CONTROL_EXIT_REFUSED 78 /* EX_CONFIG */
@@ -125,7 +133,7 @@ struct spawner_message {
 	uint64_t tag;          /* chosen by control, echoed; 0 in notices */
 	uint64_t generation;   /* assigned by the spawner, unique over its life, never 0 */
 	uint64_t value;
-	int32_t pid;
+	int32_t pid;             /* ENTRY: 0 while it isn't born, BORN follows */
 	int32_t status;
 	uint32_t flags;
 	uint32_t uid;
@@ -136,7 +144,7 @@ struct spawner_message {
 	int64_t ended_ms;        /* EXITED */
 	struct host_limits limits;
 	char sandbox[LIMIT_ID_BYTES + 1];
-	char name[LIMIT_ID_BYTES + 1];   /* JOB: source file name; EXITED: the set-up step that failed, "" when exec worked */
+	char name[LIMIT_ID_BYTES + 1];   /* JOB: source file name; START: profile; EXITED: the set-up step that failed, "" when exec worked */
 	char text[96];
 };
 

@@ -52,6 +52,16 @@ static void notice(void *ctx, const struct spawner_message *message, int *fds, s
 		else if (c->table_read) /* else its entry is still to come, and says so too */
 			stray_exited(c, &m);
 		break;
+	case SPAWNER_BORN:
+		sb = registry_get(c->registry, m.sandbox);
+		if (sb)
+			sandbox_born(sb, &m);
+		break;
+	case SPAWNER_DENIED:
+		sb = registry_get(c->registry, m.sandbox);
+		if (sb)
+			sandbox_denied(sb, &m);
+		break;
 	case SPAWNER_STOP_ASKED:
 		c->stop_asked = m.value;
 		if (c->serving)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two tables: steps, and protections. In this version the spawner has set what exists (uid, groups,
- * capabilities, session, limits) before exec; the walls (namespaces, Landlock, filters, cgroups) aren't
- * built, and the report says so. */
+ * The report: one row per protection, from facts where the process can see one, else from what its zygote and its birth
+ * have noted (walls.h): a step that failed is a loss, one that didn't stands. */
 #include "daemon/host/confine.h"
 
 #include <inttypes.h>
 #include <linux/capability.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,18 +14,17 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "daemon/host/zygote/walls.h"
 #include "proto/json_out.h"
 #include "proto/json_scan.h"
 
-static const char *const profile_names[] = {
-	[PROFILE_HIGH] = "high",
-	[PROFILE_MEDIUM] = "medium",
-	[PROFILE_LOW] = "low",
-};
-_Static_assert(sizeof profile_names / sizeof *profile_names == PROFILE__N, "name every profile");
+#ifndef PR_GET_MDWE
+#define PR_GET_MDWE 66
+#endif
 
 /* ---- what was asked ---- */
 
@@ -54,12 +53,11 @@ static int parse_limit(struct host_limits *l, struct json_span key, struct json_
 static int parse_member(struct confine *c, struct json_span key, struct json_span value, struct err *e)
 {
 	if (json_string_is(key, "profile")) {
-		for (int i = 0; i < PROFILE__N; i++)
-			if (json_string_is(value, profile_names[i])) {
-				c->profile = (enum profile)i;
-				return 0;
-			}
-		return err_set(e, ERR_BAD_PARAM, "HOST_BEGIN: unknown profile");
+		char name[LIMIT_ID_BYTES + 1];
+		int64_t n = json_string(value, name, sizeof name);
+
+		c->profile = n < 0 ? PROFILE__N : profile_from_name(name, (size_t)n);
+		return c->profile == PROFILE__N ? err_set(e, ERR_BAD_PARAM, "HOST_BEGIN: unknown profile") : 0;
 	}
 	if (json_string_is(key, "limits") && json_type(value) == '{') {
 		struct json_iter it = json_iter_begin(value);
@@ -131,7 +129,7 @@ int confine_apply(const struct confine *c, struct err *e)
 /* ---- facts ---- */
 
 struct fact {
-	char asked[48], got[48], why[128]; /* got "": none */
+	char asked[48], got[96], why[200]; /* got "": none */
 };
 
 static void fact_yes(struct fact *f, bool yes, const char *why_not)
@@ -254,70 +252,166 @@ static void fact_processes(const struct confine *c, struct fact *f)
 	(void)snprintf(f->why, sizeof f->why, "it is counted per uid, and the uid isn't the sandbox's own");
 }
 
+static void fact_pid_namespace(const struct confine *c, struct fact *f)
+{
+	(void)c;
+	fact_yes(f, getpid() == 1, "it is not the first process of one");
+}
+
+static void fact_own_root(const struct confine *c, struct fact *f)
+{
+	struct stat st;
+
+	(void)c;
+	fact_yes(f, walls.root_device != 0 && stat("/", &st) == 0 && st.st_dev == walls.root_device, "its root is the machine's");
+}
+
+static void fact_scratch(const struct confine *c, struct fact *f)
+{
+	(void)c;
+	(void)snprintf(f->asked, sizeof f->asked, "%" PRIu64, walls.scratch_bytes ? walls.scratch_bytes : (uint64_t)DEFAULT_SCRATCH_BYTES);
+	if (walls.scratch_bytes > 0)
+		(void)snprintf(f->got, sizeof f->got, "%" PRIu64, walls.scratch_bytes);
+	else
+		(void)snprintf(f->why, sizeof f->why, "there is none");
+}
+
+static void fact_network(const struct confine *c, struct fact *f)
+{
+	(void)c;
+	fact_yes(f, walls_want(PROTECTION_SYSTEM_CALLS), "no filter refuses it");
+}
+
+static void fact_files(const struct confine *c, struct fact *f)
+{
+	(void)c;
+	(void)snprintf(f->got, sizeof f->got, "%s", walls.stand ? walls_landlock.got : "");
+	(void)snprintf(f->why, sizeof f->why, "%s", walls.stand ? walls_landlock.lacks : "this process was not made by a zygote");
+}
+
+static void fact_new_code(const struct confine *c, struct fact *f)
+{
+	bool mdwe = prctl(PR_GET_MDWE, 0, 0, 0, 0) > 0;
+
+	(void)c;
+	fact_yes(f, mdwe || walls_want(PROTECTION_SYSTEM_CALLS), "neither PR_SET_MDWE nor a filter refuses it");
+	if (!mdwe && f->got[0])
+		(void)snprintf(f->why, sizeof f->why, "by the filter alone: this kernel has no PR_SET_MDWE (Linux 6.3)");
+}
+
+static void fact_tree_end(const struct confine *c, struct fact *f)
+{
+	(void)c;
+	fact_yes(f, getpid() == 1, "a process that leaves the group is left over until the sandbox is destroyed");
+}
+
 /* ---- the table ---- */
 
 #define NOT_BUILT "not built in this version"
 
-/* clang-format off */
-static const struct protection {
-	const char *name;
-	const char *asked[PROFILE__N]; /* NULL: not asked for; limits put their number */
-	const char *by;
-	void (*look)(const struct confine *c, struct fact *f); /* NULL: nothing there to look at */
-} protections[] = {
-	{ "own uid", { "own uid", "own uid", "own uid" }, "setresuid", fact_own_uid },
-	{ "groups", { "none left", "none left", "none left" }, "setgroups", fact_groups },
-	{ "capabilities", { "none left", "none left", "none left" }, "capset", fact_capabilities },
-	{ "no new privileges", { "yes", "yes", "yes" }, "PR_SET_NO_NEW_PRIVS", fact_no_new_privileges },
-	{ "not dumpable", { "yes", "yes", "yes" }, "PR_SET_DUMPABLE", fact_not_dumpable },
-	{ "own session", { "yes", "yes", "yes" }, "setsid", fact_session },
-	{ "ends with its spawner", { "yes", "yes", "yes" }, "PR_SET_PDEATHSIG", fact_parent_death },
-	{ "core file bytes", { "", "", "" }, "RLIMIT_CORE", fact_core },
-	{ "memory bytes", { "", "", "" }, "RLIMIT_DATA", fact_memory },
-	{ "file size bytes", { "", "", "" }, "RLIMIT_FSIZE", fact_file_size },
-	{ "stack bytes", { "", "", "" }, "RLIMIT_STACK", fact_stack },
-	{ "open files", { "", "", "" }, "RLIMIT_NOFILE", fact_open_files },
-	{ "processes", { "", "", "" }, "RLIMIT_NPROC", fact_processes },
-	{ "pid namespace", { "own", "own", NULL }, "CLONE_NEWPID", NULL },
-	{ "mount namespace", { "own", "own", NULL }, "CLONE_NEWNS", NULL },
-	{ "ipc namespace", { "own", "own", NULL }, "CLONE_NEWIPC", NULL },
-	{ "uts namespace", { "own", "own", NULL }, "CLONE_NEWUTS", NULL },
-	{ "cgroup namespace", { "own", NULL, NULL }, "CLONE_NEWCGROUP", NULL },
-	{ "network", { "no access", "no access", NULL }, "CLONE_NEWNET, seccomp", NULL },
-	{ "files", { "object and libraries", "object and libraries", NULL }, "Landlock", NULL },
-	{ "system calls", { "allow list", "larger allow list", "deny list" }, "seccomp", NULL },
-	{ "new code", { "refused", "refused", NULL }, "PR_SET_MDWE, seccomp", NULL },
-	{ "memory of the whole tree", { "limited", "limited", "limited" }, "cgroup memory.max", NULL },
-	{ "processes of the whole tree", { "limited", "limited", "limited" }, "cgroup pids.max", NULL },
-	{ "cpu share", { "limited", "limited", "limited" }, "cgroup cpu.max", NULL },
-	{ "end of the whole tree", { "yes", "yes", "yes" }, "pid namespace, cgroup.kill", NULL },
+/* What stands in the column "asked", where the profile asks. NULL in `look`: what birth noted; NULL in `asked`: not built. */
+static const struct protection_row {
+	const char *asked;
+	void (*look)(const struct confine *c, struct fact *f);
+} rows[PROTECTION__N] = {
+	[PROTECTION_OWN_UID] = { "own uid", fact_own_uid },
+	[PROTECTION_GROUPS] = { "none left", fact_groups },
+	[PROTECTION_CAPABILITIES] = { "none left", fact_capabilities },
+	[PROTECTION_NO_NEW_PRIVILEGES] = { "yes", fact_no_new_privileges },
+	[PROTECTION_NOT_DUMPABLE] = { "yes", fact_not_dumpable },
+	[PROTECTION_OWN_SESSION] = { "yes", fact_session },
+	[PROTECTION_PARENT_DEATH] = { "yes", fact_parent_death },
+	[PROTECTION_LIMIT_CORE] = { "", fact_core },
+	[PROTECTION_LIMIT_MEMORY] = { "", fact_memory },
+	[PROTECTION_LIMIT_FILE_SIZE] = { "", fact_file_size },
+	[PROTECTION_LIMIT_STACK] = { "", fact_stack },
+	[PROTECTION_LIMIT_OPEN_FILES] = { "", fact_open_files },
+	[PROTECTION_LIMIT_PROCESSES] = { "", fact_processes },
+	[PROTECTION_USER_NAMESPACE] = { "own", NULL },
+	[PROTECTION_PID_NAMESPACE] = { "own", fact_pid_namespace },
+	[PROTECTION_MOUNT_NAMESPACE] = { "own", NULL },
+	[PROTECTION_IPC_NAMESPACE] = { "own", NULL },
+	[PROTECTION_UTS_NAMESPACE] = { "own", NULL },
+	[PROTECTION_CGROUP_NAMESPACE] = { "own", NULL },
+	[PROTECTION_NETWORK] = { "no access", fact_network },
+	[PROTECTION_OWN_ROOT] = { "objects and libraries, read-only", fact_own_root },
+	[PROTECTION_SCRATCH] = { "", fact_scratch },
+	[PROTECTION_FILES] = { "objects, libraries, scratch", fact_files },
+	[PROTECTION_SYSTEM_CALLS] = { "filtered", NULL },
+	[PROTECTION_NEW_CODE] = { "refused", fact_new_code },
+	[PROTECTION_TREE_MEMORY] = { "limited", NULL },
+	[PROTECTION_TREE_PROCESSES] = { "limited", NULL },
+	[PROTECTION_TREE_CPU] = { "limited", NULL },
+	[PROTECTION_TREE_END] = { "yes", fact_tree_end },
 };
-/* clang-format on */
+
+#define CGROUPS (PROTECTION_BIT(PROTECTION_TREE_MEMORY) | PROTECTION_BIT(PROTECTION_TREE_PROCESSES) | PROTECTION_BIT(PROTECTION_TREE_CPU))
+
+uint64_t confine_asked(enum profile profile, bool rootless)
+{
+	const struct policy *p = profile_builtin(profile);
+	const struct {
+		enum protection protection;
+		bool asked;
+	} optional[] = {
+		{ PROTECTION_USER_NAMESPACE, rootless && p->namespaces != 0 },
+		{ PROTECTION_PID_NAMESPACE, p->namespaces & CLONE_NEWPID },
+		{ PROTECTION_MOUNT_NAMESPACE, p->namespaces & CLONE_NEWNS },
+		{ PROTECTION_IPC_NAMESPACE, p->namespaces & CLONE_NEWIPC },
+		{ PROTECTION_UTS_NAMESPACE, p->namespaces & CLONE_NEWUTS },
+		{ PROTECTION_CGROUP_NAMESPACE, p->namespaces & CLONE_NEWCGROUP },
+		{ PROTECTION_NETWORK, p->landlock_net != 0 },
+		{ PROTECTION_OWN_ROOT, p->namespaces & CLONE_NEWNS },
+		{ PROTECTION_SCRATCH, p->scratch && (p->namespaces & CLONE_NEWNS) },
+		{ PROTECTION_FILES, p->landlock_fs != 0 },
+		{ PROTECTION_NEW_CODE, p->refuse_new_code },
+	};
+	uint64_t asked = PROTECTION_BIT(PROTECTION__N) - 1;
+
+	for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
+		if (!optional[i].asked)
+			asked &= ~PROTECTION_BIT(optional[i].protection);
+	return asked;
+}
+
+/* Which of the two: a process with or without a zygote. Without one nothing was tried. */
+static void row_fill(const struct confine *c, enum protection p, struct fact *f)
+{
+	(void)snprintf(f->asked, sizeof f->asked, "%s", rows[p].asked);
+	if (walls.left_out & PROTECTION_BIT(p))
+		(void)snprintf(f->why, sizeof f->why, "left out by --weaken");
+	else if (CGROUPS & PROTECTION_BIT(p))
+		(void)snprintf(f->why, sizeof f->why, NOT_BUILT);
+	else if (walls.stand && (walls.lost & PROTECTION_BIT(p)))
+		(void)snprintf(f->why, sizeof f->why, "%s: %s", protection_by(p),
+			walls.why[p] ? strerror(walls.why[p]) : "it needs another protection that can't be had");
+	else if (rows[p].look)
+		rows[p].look(c, f);
+	else
+		fact_yes(f, walls.stand, "this process was not made by a zygote");
+	if (rows[p].asked[0] == '\0' && f->asked[0] == '\0') /* a limit that wasn't looked at */
+		(void)snprintf(f->asked, sizeof f->asked, "limited");
+}
 
 void confine_report(const struct confine *c, struct buf *to)
 {
 	struct json_out o = json_out_to(to);
+	uint64_t asked = walls.stand ? walls.asked | walls.left_out : confine_asked(c->profile, false);
 
 	json_out_array(&o, NULL);
-	for (size_t i = 0; i < sizeof protections / sizeof *protections; i++) {
-		const struct protection *p = &protections[i];
-		const char *asked = p->asked[c->profile];
+	for (int i = 0; i < PROTECTION__N; i++) {
 		struct fact f = { "", "", "" };
+		bool wanted = asked & PROTECTION_BIT(i);
 
-		if (!asked) {
+		if (wanted)
+			row_fill(c, (enum protection)i, &f);
+		else
 			(void)snprintf(f.why, sizeof f.why, "the profile doesn't ask for it");
-		} else {
-			(void)snprintf(f.asked, sizeof f.asked, "%s", asked);
-			if (p->look)
-				p->look(c, &f);
-			else
-				(void)snprintf(f.why, sizeof f.why, NOT_BUILT);
-		}
 		json_out_object(&o, NULL);
-		json_out_text(&o, "protection", p->name);
-		json_out_text(&o, "asked", asked ? f.asked : "none");
+		json_out_text(&o, "protection", protection_name((enum protection)i));
+		json_out_text(&o, "asked", wanted ? f.asked : "none");
 		json_out_text(&o, "got", f.got[0] ? f.got : "none");
-		json_out_text(&o, "by", p->by);
+		json_out_text(&o, "by", protection_by((enum protection)i));
 		json_out_text(&o, "why", f.why);
 		json_out_object_end(&o);
 	}

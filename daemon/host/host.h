@@ -21,7 +21,8 @@ enum host_exit {
 	HOST_EXIT_FAILED = 1,    /* after HOST_FAILED */
 	HOST_EXIT_ORPHAN = 90,   /* EOF on the channel: nobody is left who could read the status */
 	HOST_EXIT_CONTRACT = 91, /* control broke the contract, or the process was started wrongly */
-	HOST_EXIT_RESOURCE = 92  /* the host itself (not the module's arena) got no memory or descriptor */
+	HOST_EXIT_RESOURCE = 92, /* the host itself (not the module's arena) got no memory or descriptor */
+	HOST_EXIT_BIRTH = 127    /* a step before anything of a module failed; the spawner was told which */
 };
 
 /* A message that can't be begun yet: calls while too many replies are unacknowledged, and what came after

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * sandbox-host: the only process that ever runs module code. The spawner starts it with descriptors 0, 1, 2
- * and the channel; everything else is said on the channel (proto/host_wire.h). */
+ * sandbox-host: the only process that ever runs module code. The spawner starts it as a zygote, whose copies are the hosts
+ * (daemon/host/zygote), or directly with descriptors 0, 1, 2 and the channel. Everything else is said on the channel
+ * (proto/host_wire.h). */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include "daemon/host/attention.h"
 #include "daemon/host/death.h"
 #include "daemon/host/serve.h"
+#include "daemon/host/zygote/zygote.h"
 #include "proto/fd.h"
 #include "proto/spawner_wire.h"
 
@@ -82,15 +84,19 @@ static void adopt_descriptors(void)
 	(void)close_range(HOST_FD_CHANNEL + 1, ~0u, 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	static struct host host;
 	struct err e = ERR_INIT;
 
+	if (argc > 1 && strcmp(argv[1], ZYGOTE_ARGUMENT) == 0)
+		zygote_run(), memset(argv[1], 0, strlen(argv[1])); /* comes back in each host, which ps shall show as one */
 	check_started_by_spawner();
 	death_init(HOST_FD_CHANNEL);
-	adopt_descriptors();
-	(void)prctl(PR_SET_DUMPABLE, 0);        /* at once, not only at BEGIN: exec had set it again */
+	if (!walls.stand) {
+		adopt_descriptors();
+		(void)prctl(PR_SET_DUMPABLE, 0); /* at once, not only at BEGIN: exec had set it again */
+	}
 	(void)setvbuf(stdout, NULL, _IOLBF, 0); /* a module's lines reach the log before its crash does */
 	if (attention_init(&e) < 0)
 		death_end(HOST_EXIT_RESOURCE, e.text);

@@ -4,19 +4,33 @@
  * build. */
 #include "daemon/host/order.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "daemon/host/zygote/walls.h"
+
+/* A name is one of this host's objects; where they lie its birth knows. dlopen would search a relative path. */
+static int parse_path(struct order *o, struct json_span value, struct err *e)
+{
+	char text[LIMIT_PATH_BYTES + 1];
+	int64_t n = json_string(value, text, sizeof text);
+	int size;
+
+	if (n <= 0 || (strchr(text, '/') && text[0] != '/') || (text[0] != '/' && walls.objects[0] == '\0'))
+		return err_set(e, ERR_BAD_PARAM, "path: neither an absolute path of at most %d bytes nor the name of an object",
+			LIMIT_PATH_BYTES);
+	size = text[0] == '/' ? snprintf(o->path, sizeof o->path, "%s", text) :
+				snprintf(o->path, sizeof o->path, "%s/%s", walls.objects, text);
+	if (size < 0 || (size_t)size >= sizeof o->path)
+		return err_set(e, ERR_BAD_PARAM, "path: longer than %d bytes with its folder", LIMIT_PATH_BYTES);
+	return 0;
+}
 
 static int parse_member(
 	struct order *o, enum order_kind kind, struct json_span key, struct json_span value, struct err *e)
 {
-	if (json_string_is(key, "path")) {
-		int64_t n = json_string(value, o->path, sizeof o->path);
-
-		if (n <= 0 || o->path[0] != '/') /* dlopen would search a relative one */
-			return err_set(e, ERR_BAD_PARAM, "path: not an absolute path of at most %d bytes",
-				LIMIT_PATH_BYTES);
-		return 0;
-	}
+	if (json_string_is(key, "path"))
+		return parse_path(o, value, e);
 	if (kind == ORDER_START && json_string_is(key, "config")) {
 		if (json_type(value) != '0')
 			o->config = value;

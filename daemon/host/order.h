@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The JSON bodies of control's messages that name an object: START, REHEARSE, LOAD. Just the keys of the
- * contract, each of the right type. Pure. Runs in sandbox-host. */
+ * contract, each of the right type. Runs in sandbox-host. */
 #ifndef SANDBOXD_HOST_ORDER_H
 #define SANDBOXD_HOST_ORDER_H
 

@@ -29,6 +29,9 @@ static void reason_of(struct last_exit *x, const struct host *h, const struct sp
 		text_clean(step, sizeof step, m->name, strnlen(m->name, sizeof m->name));
 		(void)snprintf(x->reason, sizeof x->reason, "set-up step '%.40s' failed", step);
 		text_clean(x->text, sizeof x->text, m->text, strnlen(m->text, sizeof m->text));
+	} else if (h && h->denied[0]) {
+		(void)snprintf(x->reason, sizeof x->reason, "forbidden system call");
+		(void)snprintf(x->text, sizeof x->text, "%s", h->denied);
 	} else if (h && h->kill_text[0]) {
 		(void)snprintf(x->reason, sizeof x->reason, "killed");
 		(void)snprintf(x->text, sizeof x->text, "%s", h->kill_text);

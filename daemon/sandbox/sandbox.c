@@ -217,6 +217,11 @@ void sandbox_discard(struct sandbox *sb)
 	sb->gone = true;
 }
 
+void sandbox_object_name(uint64_t serial, char to[LIMIT_ID_BYTES + 1])
+{
+	(void)snprintf(to, LIMIT_ID_BYTES + 1, "%llu.so", (unsigned long long)serial);
+}
+
 void sandbox_path(const struct sandbox *sb, uint64_t serial, char to[LIMIT_PATH_BYTES + 1])
 {
 	/* The spawner checked that the longest such path fits. */

@@ -66,15 +66,17 @@ struct last_exit {
 struct host {
 	struct host_link link;           /* first: the link's owner is found by it */
 	struct sandbox *sandbox;         /* NULL: abandoned */
-	int32_t pid;
+	int32_t pid;                     /* 0: its zygote has not said it yet */
 	int64_t started_ms;              /* monotonic */
 	int64_t started_at_ms;           /* wall clock */
 	uint64_t serial;                 /* what it was told to load */
 	bool asked, killed;              /* HOST_STOP sent; KILL carried out for the life */
 	bool reported, ready;
+	bool ready_waits;                /* for its pid */
 	bool found;                      /* taken over: no STATUS yet */
 	bool undoing;                    /* taken over in a reload: ABORT was sent */
 	unsigned old_casts;              /* taken over: so many casts of earlier clients may still tell that they failed */
+	char denied[96];                 /* the system call that it was killed for; "" */
 	char kill_text[96];              /* why control killed it outside the life's rules; "" */
 	unsigned old_replies;            /* to calls of an earlier control */
 	struct host_death death;
@@ -159,6 +161,7 @@ void sandbox_release(struct sandbox *sb);   /* it has come; frees a sandbox that
 void sandbox_gone(struct sandbox *sb);      /* LIFE_DO_GONE: FORGET, leave the registry, free when all is closed */
 struct sandbox *sandbox_of(void *data);     /* a handle's data, checked */
 void sandbox_path(const struct sandbox *sb, uint64_t serial, char to[LIMIT_PATH_BYTES + 1]); /* objects_dir/id/serial.so */
+void sandbox_object_name(uint64_t serial, char to[LIMIT_ID_BYTES + 1]); /* serial.so: what its host calls it */
 void sandbox_folder(const struct sandbox *sb, char to[LIMIT_PATH_BYTES + 1]);                /* objects_dir/id */
 const struct version *sandbox_running_version(const struct sandbox *sb); /* NULL before the first start */
 
@@ -194,6 +197,8 @@ void sandbox_boot(struct sandbox *sb, bool wanted, uint32_t delay_ms);    /* aft
 void sandbox_start(struct sandbox *sb, enum life_from from);
 void sandbox_started_host(struct sandbox *sb, struct host *h); /* said BEGIN and START */
 void sandbox_put_object(struct sandbox *sb);
+void sandbox_denied(struct sandbox *sb, const struct spawner_message *m); /* a forbidden system call */
+void sandbox_born(struct sandbox *sb, const struct spawner_message *m); /* its pid is known */
 /* Places an object (NULL: the stored one of this hash) under a serial in a storage job; put: durable first. */
 void sandbox_place(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, bool put,
 	void (*placed)(struct sandbox *sb, uint64_t serial, const struct err *e));

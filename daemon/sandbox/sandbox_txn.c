@@ -59,15 +59,15 @@ static void do_place(struct sandbox *sb)
 /* REHEARSE and LOAD: where the candidate lies and how it is to be taken. */
 static void send_candidate(struct sandbox *sb, enum host_message_type type, int state_fd)
 {
-	char path[LIMIT_PATH_BYTES + 1];
+	char name[LIMIT_ID_BYTES + 1];
 	struct buf b = BUF_INIT;
 	struct json_out o = json_out_to(&b);
 
 	if (!sb->host)
 		return;
-	sandbox_path(sb, sb->candidate_serial, path);
+	sandbox_object_name(sb->candidate_serial, name);
 	json_out_object(&o, NULL);
-	json_out_text(&o, "path", path);
+	json_out_text(&o, "path", name);
 	(void)(type == HOST_REHEARSE ? FAULT(RELOAD_REHEARSE) : FAULT(RELOAD_LOAD));
 	if (type == HOST_REHEARSE)
 		json_out_u64(&o, "timeout_ms", sb->txn_policy.timeout_ms[TXN_REHEARSE]);

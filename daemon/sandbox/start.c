@@ -222,13 +222,13 @@ static void send_begin(struct sandbox *sb)
 /* The second message: what to load. Under `strict` it waits for the report, since constructors run in dlopen. */
 void sandbox_started_host(struct sandbox *sb, struct host *h)
 {
-	char path[LIMIT_PATH_BYTES + 1];
+	char name[LIMIT_ID_BYTES + 1];
 	struct buf b = BUF_INIT;
 	struct json_out o = json_out_to(&b);
 
-	sandbox_path(sb, h->serial, path);
+	sandbox_object_name(h->serial, name);
 	json_out_object(&o, NULL);
-	json_out_text(&o, "path", path);
+	json_out_text(&o, "path", name);
 	json_out_raw(&o, "config", sb->spec.config, strlen(sb->spec.config));
 	json_out_object_end(&o);
 	(void)host_link_send(&h->link, HOST_START, h->serial, 0, b.data, b.size,
@@ -262,6 +262,39 @@ static void started(void *ctx, const struct spawner_message *m, int *fds, size_t
 	sandbox_release(sb);
 }
 
+void sandbox_born(struct sandbox *sb, const struct spawner_message *m)
+{
+	if (!sb->host || sb->host->link.generation != m->generation)
+		return;
+	sb->host->pid = m->pid;
+	if (sb->host->ready_waits)
+		sandbox_ready(sb);
+	if (sb->host)
+		sb->host->ready_waits = false;
+}
+
+void sandbox_denied(struct sandbox *sb, const struct spawner_message *m)
+{
+	char call[sizeof m->name], operation[sizeof m->text];
+	struct json_out *o;
+
+	text_clean(call, sizeof call, m->name, strnlen(m->name, sizeof m->name));
+	text_clean(operation, sizeof operation, m->text, strnlen(m->text, sizeof m->text));
+	o = events_begin(sb->control->events, "sandbox.denied", sb->spec.id, sb->spec.owner);
+	json_out_u64(o, "generation", m->generation);
+	json_out_text(o, "call", call);
+	json_out_u64(o, "number", m->value);
+	json_out_text(o, "operation", operation);
+	json_out_text(o, "answer", m->flags & SPAWNER_F_KILLED ? "killed" : strerrorname_np(m->status));
+	if (m->flags & SPAWNER_F_LAST)
+		json_out_bool(o, "last", true);
+	if (m->dropped_bytes > 0)
+		json_out_u64(o, "dropped", m->dropped_bytes);
+	events_end(sb->control->events);
+	if ((m->flags & SPAWNER_F_KILLED) && sb->host && sb->host->link.generation == m->generation)
+		(void)snprintf(sb->host->denied, sizeof sb->host->denied, "%.40s, which profile %s forbids", call, sb->spec.profile);
+}
+
 static void start_placed(struct sandbox *sb, uint64_t serial, const struct err *error)
 {
 	struct spawner_message m;
@@ -274,6 +307,7 @@ static void start_placed(struct sandbox *sb, uint64_t serial, const struct err *
 	}
 	spawner_message_init(&m, SPAWNER_START, sb->spec.id);
 	m.limits = sb->spec.limits;
+	(void)snprintf(m.name, sizeof m.name, "%s", sb->spec.profile);
 	sandbox_hold(sb);
 	if (spawner_request(sb->control->spawner, &m, NULL, 0, started, sb, &e) == 0) {
 		begin_failed(sb, &e, "spawn");

@@ -80,7 +80,7 @@ static void entry_refuse(struct control *c, const struct spawner_message *m, con
 	struct spawner_message s;
 
 	log_error("sandbox=%.*s is ended: %s", LIMIT_ID_BYTES, m->sandbox, why);
-	spawner_message_init(&s, m->pid > 0 && !(m->flags & SPAWNER_F_EXITED) ? SPAWNER_SIGNAL : SPAWNER_FORGET, m->sandbox);
+	spawner_message_init(&s, (m->flags & (SPAWNER_F_CHANNEL | SPAWNER_F_EXITED)) == SPAWNER_F_CHANNEL ? SPAWNER_SIGNAL : SPAWNER_FORGET, m->sandbox);
 	s.kind = SPAWNER_SIGNAL_KILL;
 	s.generation = m->generation;
 	if (m->flags & SPAWNER_F_EXITED) {

@@ -171,6 +171,10 @@ void sandbox_ready(struct sandbox *sb)
 
 	if (!h || !h->ready || sb->put_pending)
 		return;
+	if (h->pid == 0) { /* the spawner's word is on its way */
+		h->ready_waits = true;
+		return;
+	}
 	if (sb->put_failed) {
 		sandbox_kill_host(sb, "its object could not be stored");
 		sandbox_fact(sb, LIFE_HOST_FAILED, LIFE_EXIT_NORMAL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The steps and their three tables. Only async-signal-safe calls between child_run's first line and exec: no heap, no
- * stdio, no locks. Namespaces and the walls of hosts become more rows. */
+ * stdio, no locks. The walls of hosts are rows of the zygote's tables (daemon/host/zygote). */
 #include "daemon/spawner/child.h"
 
 #include <assert.h>
@@ -220,8 +220,13 @@ static const struct child_step steps_control[] = {
 	{ "exec sandboxd-control", step_exec },
 };
 
-static const struct child_step steps_host[] = {
-	STEPS_COMMON,
+/* It needs what it has to make walls of it; its hosts drop that. Its folder is where it puts their root over. */
+static const struct child_step steps_zygote[] = {
+	{ "reset signals", step_signals },
+	{ "new session", step_session },
+	{ "place descriptors", step_descriptors },
+	{ "parent death signal", step_parent_death },
+	{ "enter folder", step_folder },
 	{ "exec sandbox-host", step_exec },
 };
 
@@ -237,7 +242,7 @@ static const struct {
 	uint32_t n;
 } tables[] = {
 	[CHILD_CONTROL] = { steps_control, sizeof steps_control / sizeof *steps_control },
-	[CHILD_HOST] = { steps_host, sizeof steps_host / sizeof *steps_host },
+	[CHILD_ZYGOTE] = { steps_zygote, sizeof steps_zygote / sizeof *steps_zygote },
 	[CHILD_COMPILE] = { steps_compile, sizeof steps_compile / sizeof *steps_compile },
 };
 _Static_assert(sizeof tables / sizeof *tables == (size_t)CHILD_KIND__N, "a table for each kind");

@@ -232,22 +232,38 @@ static bool notice_send(struct spawner *sp, const struct spawner_message *m, con
 	return send_now(&sp->control, m, fds, n_fds) == 1;
 }
 
-static bool exits_notify(struct spawner *sp)
+static bool fact_notify(struct spawner *sp, const struct entry *entry, enum spawner_op op)
 {
-	struct entry *entry = NULL;
+	struct spawner_message m = { .version = SPAWNER_WIRE_VERSION, .op = (uint16_t)op };
 
-	for (uint64_t cursor = 0; sp->table.n_exits_unsent > 0; cursor = entry->slot + 1ull) {
-		struct spawner_message m = { .version = SPAWNER_WIRE_VERSION, .op = SPAWNER_EXITED };
+	entry_describe(entry, &m);
+	return notice_send(sp, &m, NULL, 0);
+}
 
-		entry = table_from(&sp->table, cursor);
-		if (!entry)
-			break;
-		if (!entry->exit_unsent)
-			continue;
-		entry_describe(entry, &m);
-		if (!notice_send(sp, &m, NULL, 0))
+static bool facts_notify(struct spawner *sp)
+{
+	struct entry *entry;
+
+	while ((entry = table_fact(&sp->table))) {
+		if (entry->birth_unsent && !fact_notify(sp, entry, SPAWNER_BORN))
 			return false;
-		entry_exit_sent(&sp->table, entry);
+		entry_birth_sent(entry);
+		if (entry->exit_unsent && !fact_notify(sp, entry, SPAWNER_EXITED))
+			return false;
+		entry_exit_sent(entry);
+	}
+	return true;
+}
+
+/* Before the exits: for what one was killed is known when it is told. */
+static bool denials_notify(struct spawner *sp)
+{
+	const struct spawner_message *m;
+
+	while ((m = denials_first(&sp->denials))) {
+		if (!notice_send(sp, m, NULL, 0))
+			return false;
+		denials_sent(&sp->denials);
 	}
 	return true;
 }
@@ -273,7 +289,7 @@ void control_notify(struct spawner *sp)
 			return;
 		sp->listener_unsent = false;
 	}
-	if (!exits_notify(sp))
+	if (!denials_notify(sp) || !facts_notify(sp))
 		return;
 	for (size_t i = 0; i < LIMIT_JOBS; i++)
 		if (sp->jobs[i].state == JOB_ENDED && !job_done_send(sp, &sp->jobs[i]))

@@ -25,7 +25,7 @@
 #define LOCK_NAME       "lock"
 #define LOCK_TRIES      200
 #define LOCK_TRY_MS     10
-#define FDS_PER_SANDBOX 6  /* channel, two log pipes, spec; state and log ring where there are any */
+#define FDS_PER_SANDBOX 7  /* channel, two log pipes, seccomp listener, spec; state and log ring where there are any */
 #define FDS_HEADROOM    128
 #define FIRST_HOST_UID  2  /* of the first slice: 0 is control's, 1 stays free for helpers of the daemon */
 

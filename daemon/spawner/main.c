@@ -73,6 +73,7 @@ int main(int argc, char **argv)
 	}
 	if (spawner_open(&spawner, &config, faults_fd, &e) == -1)
 		return start_failed(&spawner, &e);
+	spawner_weaken(&spawner, options.weaken_bits, options.abi);
 	status = spawner_run(&spawner);
 	spawner_close(&spawner);
 	return status;

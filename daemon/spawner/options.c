@@ -14,6 +14,7 @@
 
 #include "proto/fd.h"
 #include "proto/names.h"
+#include "proto/protection.h"
 
 #define CONFIG_FILE "/etc/sandboxd/sandboxd.conf"
 #define USERS_FILE  "/etc/passwd"
@@ -42,6 +43,9 @@ const char options_help[] =
 	"  --debug             log more\n"
 	"  --fault FAULT       for tests: POINT=error[:ERRNO]|crash|hang|kill|trace[:N], the\n"
 	"                      N-th time that the point is passed; several may be given\n"
+	"  --weaken NAME,...   for tests only: hosts lack these protections, by the names that\n"
+	"                      `sandboxctl info` shows; said in the log and in each report\n"
+	"  --landlock-abi N    for tests only: as if the kernel had Landlock's ABI N\n"
 	"  --version           print the version and exit\n"
 	"  --help              print this and exit\n"
 	"\n"
@@ -60,8 +64,8 @@ const char options_help[] =
 	"Files: RUNTIME/lock (held while running; has the pid), RUNTIME/objects, RUNTIME/jobs,\n"
 	"/run/sandboxd.uids (root: which daemon uses which user ids).\n";
 
-static const char *const option_names[] = { "--socket", "--state-dir", "--runtime-dir", "--config", "--check-config", "--debug", "--fault",
-	"--version", "--help" };
+static const char *const option_names[] = { "--socket", "--state-dir", "--runtime-dir", "--config", "--check-config", "--debug",
+	"--fault", "--version", "--help", "--weaken", "--landlock-abi" };
 
 static int option_unknown(const char *argument, struct err *e)
 {
@@ -101,6 +105,22 @@ static int fault_option(struct options *o, int argc, char **argv, int *i, struct
 	return fault_parse(text, &o->faults[o->n_faults++], e) == -1 ? -1 : 1;
 }
 
+static int tests_parse(struct options *o, struct err *e)
+{
+	char *end = NULL;
+	long abi = -1;
+
+	if (o->weaken && protection_set_parse(o->weaken, &o->weaken_bits, e) == -1)
+		return err_prefix(e, "--weaken");
+	if (o->landlock_abi) {
+		abi = strtol(o->landlock_abi, &end, 10);
+		if (*end || abi < 0 || abi > 1000)
+			return err_set(e, ERR_BAD_PARAM, "--landlock-abi: not a number from 0 to 1000");
+	}
+	o->abi = (int)abi;
+	return 0;
+}
+
 int options_parse(struct options *o, int argc, char **argv, struct err *e)
 {
 	const struct {
@@ -110,6 +130,7 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 	} rows[] = {
 		{ "--socket", &o->socket, NULL }, { "--state-dir", &o->state_dir, NULL },
 		{ "--runtime-dir", &o->runtime_dir, NULL }, { "--config", &o->config, NULL },
+		{ "--weaken", &o->weaken, NULL }, { "--landlock-abi", &o->landlock_abi, NULL },
 		{ "--check-config", NULL, &o->check_config }, { "--debug", NULL, &o->debug },
 		{ "--version", NULL, &o->version }, { "--help", NULL, &o->help },
 	};
@@ -129,7 +150,7 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 		if (known == 0)
 			return option_unknown(argv[i], e);
 	}
-	return 0;
+	return tests_parse(o, e);
 }
 
 /* A file that can't be read has no names: whoever uses one is told. */

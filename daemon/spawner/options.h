@@ -5,6 +5,7 @@
 #define SANDBOXD_OPTIONS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "proto/config.h"
 #include "proto/err.h"
@@ -12,9 +13,12 @@
 
 struct options {
 	const char *socket, *state_dir, *runtime_dir, *config; /* borrowed from argv; NULL: not given */
+	const char *weaken, *landlock_abi;                     /* for tests */
 	bool help, version, check_config, debug;
 	struct fault faults[LIMIT_FAULTS];
 	size_t n_faults;
+	uint64_t weaken_bits;                                  /* parsed */
+	int abi;                                               /* -1: the kernel's */
 };
 
 extern const char options_help[];

@@ -21,11 +21,13 @@ static void failure_note(struct spawner *sp, const struct child_report *r)
 {
 	struct entry *entry = table_find_pid(&sp->table, r->pid);
 	struct job *job = job_find_pid(sp, r->pid);
+	struct zygote *zygote = zygote_find_pid(sp, r->pid);
 	const char *why = strerror(r->sys_errno);
 
 	if (entry) {
-		(void)snprintf(entry->step, sizeof entry->step, "%s", child_step_name(CHILD_HOST, r->step));
-		(void)snprintf(entry->text, sizeof entry->text, "%.50s: %.40s", entry->step, why);
+		return; /* a host never executes anything */
+	} else if (zygote) {
+		zygote_step_failed(zygote, child_step_name(CHILD_ZYGOTE, r->step), r->sys_errno);
 	} else if (job) {
 		(void)snprintf(job->step, sizeof job->step, "%s", child_step_name(CHILD_COMPILE, r->step));
 		(void)snprintf(job->text, sizeof job->text, "%.50s: %.40s", job->step, why);
@@ -93,17 +95,21 @@ static void child_reaped(struct spawner *sp, pid_t pid, int status, int64_t now_
 {
 	struct entry *entry = table_find_pid(&sp->table, pid);
 	struct job *job = job_find_pid(sp, pid);
+	struct zygote *zygote = zygote_find_pid(sp, pid);
 
 	if (entry) {
+		birth_drop(sp, entry);
 		entry_exited(&sp->table, entry, status, now_ms);
 		log_debug("sandbox=%s generation=%llu ended with status %d", entry->sandbox,
 			(unsigned long long)entry->generation, status);
 	} else if (job) {
 		job_reaped(sp, job, status);
+	} else if (zygote) {
+		zygote_reaped(sp, zygote, status);
 	} else if (pid == sp->control.pid) {
 		control_reaped(sp, status, now_ms);
-	} else {
-		(void)sweep_reaped(sp, pid, status); /* else an orphan */
+	} else if (!sweep_reaped(sp, pid, status)) {
+		(void)zygotes_early_exit(sp, pid, status); /* else an orphan */
 	}
 }
 
@@ -141,6 +147,7 @@ void reap_children(struct spawner *sp, int64_t now_ms)
 			continue;
 		}
 		reap_reports(sp);
+		zygotes_read(sp); /* whose it is may be said there */
 		if (is_leader(sp, info.si_pid))
 			(void)kill(-info.si_pid, SIGKILL);
 		if (waitpid(info.si_pid, &status, WNOHANG) == info.si_pid)
@@ -183,6 +190,7 @@ void reap_kill_all(struct spawner *sp)
 		cursor = entry->slot + 1ull;
 	}
 	jobs_kill_all(sp);
+	zygotes_kill(sp);
 	if (sp->control.pid > 0)
 		(void)kill(sp->control.pid, SIGKILL);
 	orphans_kill();

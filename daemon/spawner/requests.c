@@ -158,7 +158,7 @@ static int on_forget(struct spawner *sp, struct request *r, struct err *e)
 
 	if (!entry)
 		return -1;
-	if (entry->pid > 0)
+	if (entry_lives(entry))
 		return REFUSE(e, EBUSY, "the host of '%s' lives", entry->sandbox);
 	if (FAULT(SPAWNER_FORGET))
 		return err_sys(e, ERR_UNAVAILABLE, "cannot forget the sandbox '%s'", entry->sandbox);
@@ -174,20 +174,23 @@ static int on_forget(struct spawner *sp, struct request *r, struct err *e)
 static int on_start(struct spawner *sp, struct request *r, struct err *e)
 {
 	struct entry *entry = entry_wanted(sp, r, e);
+	enum profile profile = profile_from_name(r->m->name, strlen(r->m->name));
 	struct host_limits limits;
 
 	if (!entry)
 		return -1;
 	if (sp->ending)
 		return REFUSE(e, ESHUTDOWN, "sandboxd ends");
-	if (entry->pid > 0)
+	if (profile == PROFILE__N)
+		return REFUSE(e, EINVAL, "no profile is called '%s'", r->m->name);
+	if (entry_lives(entry))
 		return REFUSE(e, EBUSY, "a host of '%s' lives", entry->sandbox);
 	if (validate_limits(&r->m->limits, &sp->config, &limits, e) == -1)
 		return -1;
 	entry_acknowledged(&sp->table, entry); /* whoever starts again has seen the exit, or will see the new generation */
 	if (FAULT(SPAWNER_START))
 		return err_sys(e, ERR_UNAVAILABLE, "cannot start a host for '%s'", entry->sandbox);
-	if (spawn_host(sp, entry, &limits, e) == -1)
+	if (birth_start(sp, entry, profile, &limits, e) == -1)
 		return -1;
 	r->reply.op = SPAWNER_STARTED;
 	entry_describe(entry, &r->reply);
@@ -206,8 +209,13 @@ static int on_signal(struct spawner *sp, struct request *r, struct err *e)
 
 	if (!entry)
 		return -1;
-	if (entry->pid <= 0 || entry->generation != r->m->generation)
+	if (!entry_lives(entry) || entry->generation != r->m->generation)
 		return REFUSE(e, ESRCH, "generation %llu of '%s' is gone", (unsigned long long)r->m->generation, entry->sandbox);
+	if (entry->pid == 0) { /* not born: an attention has nothing to interrupt */
+		entry->kill_wanted = entry->kill_wanted || r->m->kind == SPAWNER_SIGNAL_KILL;
+		r->reply.op = SPAWNER_OK;
+		return 0;
+	}
 	switch ((enum spawner_signal)r->m->kind) {
 	case SPAWNER_SIGNAL_KILL:
 		(void)kill(-entry->pid, SIGKILL); /* the group, if it has come to be one */

@@ -110,7 +110,7 @@ static void pipes_drain(struct spawner *sp, int64_t now_ms)
 
 		if (!entry)
 			return;
-		if (entry->pid > 0)
+		if (entry_lives(entry))
 			entry->dropped_bytes += pipe_drain(entry->fds[ENTRY_STDOUT]) + pipe_drain(entry->fds[ENTRY_STDERR]);
 		cursor = entry->slot + 1ull;
 	}
@@ -123,7 +123,7 @@ static int64_t earlier(int64_t a, int64_t b)
 
 static int timeout_ms(const struct spawner *sp, int64_t now_ms)
 {
-	int64_t at = earlier(control_deadline(sp), jobs_deadline(sp));
+	int64_t at = earlier(earlier(control_deadline(sp), jobs_deadline(sp)), zygotes_deadline(sp));
 
 	at = earlier(at, sp->listener.retry_at_ms);
 	if (sp->stop_asked > 0)
@@ -142,6 +142,7 @@ static int timeout_ms(const struct spawner *sp, int64_t now_ms)
 static void timers(struct spawner *sp, int64_t now_ms)
 {
 	jobs_timer(sp, now_ms);
+	zygotes_timer(sp, now_ms);
 	control_timer(sp, now_ms);
 	pipes_drain(sp, now_ms);
 	if (now_ms >= sp->listener.retry_at_ms && listener_check(&sp->listener, now_ms))
@@ -157,12 +158,13 @@ static bool facts_wait(const struct spawner *sp)
 	for (size_t i = 0; i < LIMIT_JOBS; i++)
 		if (sp->jobs[i].state == JOB_ENDED)
 			return true;
-	return sp->control.has_out || sp->stop_unsent || sp->listener_unsent || sp->table.n_exits_unsent > 0;
+	return sp->control.has_out || sp->stop_unsent || sp->listener_unsent || sp->table.facts ||
+		sp->denials.n > 0;
 }
 
 static void turn(struct spawner *sp)
 {
-	enum { SIGNALS, REPORTS, FOLDER, CONTROL, N };
+	enum { SIGNALS, REPORTS, FOLDER, CONTROL, DENIALS, ZYGOTES, N = ZYGOTES + PROFILE__N };
 	int64_t now_ms = clock_monotonic_ms();
 	struct pollfd fds[N] = {
 		[SIGNALS] = { .fd = sp->signal_fd, .events = POLLIN },
@@ -171,6 +173,8 @@ static void turn(struct spawner *sp)
 		[CONTROL] = { .fd = sp->control.fd, .events = sp->control.has_out ? 0 : POLLIN },
 	};
 
+	fds[DENIALS] = (struct pollfd){ .fd = sp->denials.epoll_fd, .events = POLLIN };
+	(void)zygotes_pollfds(sp, &fds[ZYGOTES]);
 	if (facts_wait(sp))
 		fds[CONTROL].events |= POLLOUT;
 	if (sp->ending) /* nothing is asked of us any more; a hang-up would make poll spin */
@@ -180,6 +184,9 @@ static void turn(struct spawner *sp)
 	now_ms = clock_monotonic_ms();
 	if (fds[REPORTS].revents)
 		reap_reports(sp);
+	zygotes_ready(sp, &fds[ZYGOTES]);
+	if (fds[DENIALS].revents)
+		denials_ready(sp);
 	if (fds[SIGNALS].revents) {
 		signals_read(sp, now_ms);
 		reap_children(sp, now_ms);
@@ -194,6 +201,17 @@ static void turn(struct spawner *sp)
 	timers(sp, now_ms);
 	if (!sp->ending)
 		control_notify(sp);
+}
+
+void spawner_weaken(struct spawner *sp, uint64_t weaken, int landlock_abi)
+{
+	sp->weaken = weaken;
+	sp->landlock_abi = landlock_abi;
+	for (int i = 0; i < PROTECTION__N; i++)
+		if (weaken & PROTECTION_BIT(i))
+			log_warning("--weaken: NO HOST IS PROTECTED by '%s'", protection_name((enum protection)i));
+	if (landlock_abi >= 0)
+		log_warning("--landlock-abi: hosts are restricted as by Landlock's ABI %d", landlock_abi);
 }
 
 int spawner_run(struct spawner *sp)
@@ -266,6 +284,9 @@ static void spawner_init(struct spawner *sp, const struct config *c)
 	sp->slices = (struct slices)SLICES_INIT;
 	control_init(&sp->control);
 	jobs_init(sp);
+	zygotes_init(&sp->zygotes);
+	sp->denials.epoll_fd = -1;
+	sp->landlock_abi = -1;
 }
 
 int spawner_open(struct spawner *sp, const struct config *c, int faults_fd, struct err *e)
@@ -273,7 +294,7 @@ int spawner_open(struct spawner *sp, const struct config *c, int faults_fd, stru
 	spawner_init(sp, c);
 	sp->faults_fd = faults_fd;
 	if (signals_open(sp, e) == -1 || programs_open(&sp->programs, e) == -1 || instance_open(sp, e) == -1 ||
-		report_pipe_open(sp, e) == -1 || outcomes_make(sp, e) == -1 || table_init(&sp->table, c->max_sandboxes, e) == -1 ||
+		report_pipe_open(sp, e) == -1 || denials_open(&sp->denials, e) == -1 || outcomes_make(sp, e) == -1 || table_init(&sp->table, c->max_sandboxes, e) == -1 ||
 		listener_open(&sp->listener, c, e) == -1)
 		return -1;
 	return 0;
@@ -282,6 +303,7 @@ int spawner_open(struct spawner *sp, const struct config *c, int faults_fd, stru
 void spawner_close(struct spawner *sp)
 {
 	listener_close(&sp->listener);
+	zygotes_close(sp);
 	table_fini(&sp->table);
 	fd_close(&sp->control.fd);
 	fd_close(&sp->outcomes_fd);
@@ -289,6 +311,7 @@ void spawner_close(struct spawner *sp)
 	programs_close(&sp->programs);
 	slices_close(&sp->slices);
 	uids_fini(&sp->uids);
+	denials_close(&sp->denials);
 	fd_close(&sp->report_read_fd);
 	fd_close(&sp->report_write_fd);
 	fd_close(&sp->signal_fd);

@@ -9,11 +9,13 @@
 #include <sys/types.h>
 
 #include "daemon/spawner/child.h"
+#include "daemon/spawner/denials.h"
 #include "daemon/spawner/listener.h"
 #include "daemon/spawner/programs.h"
 #include "daemon/spawner/slices.h"
 #include "daemon/spawner/table.h"
 #include "daemon/spawner/uids.h"
+#include "daemon/spawner/zygotes.h"
 #include "proto/config.h"
 #include "proto/fd.h"
 #include "proto/spawner_wire.h"
@@ -78,6 +80,10 @@ struct spawner {
 	int signal_fd, report_read_fd, report_write_fd;
 	struct table table;
 	uint64_t generations;
+	struct zygotes zygotes;
+	struct denials denials;
+	uint64_t weaken;             /* PROTECTION_BITs that hosts are to lack; for tests */
+	int landlock_abi;            /* to pretend; -1: the kernel's */
 	struct job jobs[LIMIT_JOBS];
 	struct sweep sweeps[SWEEPS_MAX];
 	struct control control;
@@ -93,6 +99,8 @@ struct spawner {
 /* ---- spawner.c: start, loop, end ---- */
 /* faults_fd: of fault_plant, borrowed; -1: none. ERR_ALREADY_EXISTS: another one runs. */
 int spawner_open(struct spawner *sp, const struct config *c, int faults_fd, struct err *e);
+/* For tests: what hosts are to lack. Before the run. */
+void spawner_weaken(struct spawner *sp, uint64_t weaken, int landlock_abi);
 int spawner_run(struct spawner *sp);                                         /* returns the exit status */
 void spawner_close(struct spawner *sp);                                      /* also what is half open */
 void spawner_end(struct spawner *sp, int exit_status);                       /* kill everything, then leave the loop */
@@ -103,7 +111,6 @@ int spawner_take_uid(struct spawner *sp, uid_t *ret_uid, struct err *e);     /* 
 /* ---- spawn.c: the parent's half of a birth ---- */
 /* Forks and runs the plan, whose report pipe is filled in here. -1 with err. */
 pid_t spawn_child(struct spawner *sp, struct child_plan *plan, struct err *e);
-int spawn_host(struct spawner *sp, struct entry *entry, const struct host_limits *limits, struct err *e);
 extern char *const spawn_environment[]; /* PATH and LANG, no more */
 
 /* ---- control.c ---- */

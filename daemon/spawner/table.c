@@ -33,6 +33,7 @@ int table_init(struct table *t, uint32_t max, struct err *e)
 {
 	memset(t, 0, sizeof *t);
 	t->max = max;
+	t->facts_end = &t->facts;
 	t->slots = calloc(max ? max : 1, sizeof(struct entry *));
 	if (!t->slots)
 		return err_set(e, ERR_LIMIT_EXCEEDED, "no memory for a table of %u sandboxes", max);
@@ -43,6 +44,7 @@ static void entry_free(struct entry *entry)
 {
 	for (size_t i = 0; i < ENTRY_FD__N; i++)
 		fd_close(&entry->fds[i]);
+	fd_close(&entry->listener_fd);
 	free(entry);
 }
 
@@ -103,6 +105,7 @@ struct entry *table_add(struct table *t, const char *sandbox, struct err *e)
 			slot++;
 	(void)snprintf(entry->sandbox, sizeof entry->sandbox, "%s", sandbox);
 	entry->uid = (uid_t)-1;
+	entry->listener_fd = -1;
 	for (size_t i = 0; i < ENTRY_FD__N; i++)
 		entry->fds[i] = -1;
 	entry->slot = slot;
@@ -122,16 +125,45 @@ static void chain_drop_pid(struct table *t, struct entry *entry)
 	*link = entry->next_pid;
 	entry->next_pid = NULL;
 	entry->pid = 0;
-	t->n_living--;
+}
+
+static void fact_add(struct table *t, struct entry *entry)
+{
+	if (entry->has_fact)
+		return;
+	entry->has_fact = true;
+	entry->next_fact = NULL;
+	*t->facts_end = entry;
+	t->facts_end = &entry->next_fact;
+}
+
+static void fact_drop(struct table *t, struct entry *entry)
+{
+	struct entry **link = &t->facts;
+
+	if (!entry->has_fact)
+		return;
+	while (*link != entry)
+		link = &(*link)->next_fact;
+	*link = entry->next_fact;
+	if (!*link)
+		t->facts_end = link;
+	entry->has_fact = false;
+}
+
+struct entry *table_fact(struct table *t)
+{
+	while (t->facts && !t->facts->birth_unsent && !t->facts->exit_unsent)
+		fact_drop(t, t->facts);
+	return t->facts;
 }
 
 void table_remove(struct table *t, struct entry *entry)
 {
 	struct entry **link = &t->names[bucket_of_name(entry->sandbox)];
 
-	assert(entry->pid == 0);
-	if (entry->exit_unsent)
-		t->n_exits_unsent--;
+	assert(!entry_lives(entry));
+	fact_drop(t, entry);
 	while (*link != entry)
 		link = &(*link)->next_name;
 	*link = entry->next_name;
@@ -140,45 +172,68 @@ void table_remove(struct table *t, struct entry *entry)
 	entry_free(entry);
 }
 
-void entry_started(struct table *t, struct entry *entry, pid_t pid, uint64_t generation, int64_t now_ms)
+void entry_started(struct table *t, struct entry *entry, uint64_t generation, int64_t now_ms)
 {
-	uint32_t bucket = bucket_of_pid(pid);
-
-	assert(entry->pid == 0 && pid > 0 && !entry->exited);
-	entry->pid = pid;
+	assert(!entry_lives(entry) && !entry->exited);
+	entry->starting = true;
+	entry->kill_wanted = false;
 	entry->generation = generation;
 	entry->status = 0;
 	entry->started_ms = now_ms;
 	entry->ended_ms = 0;
 	entry->step[0] = '\0';
 	entry->text[0] = '\0';
+	t->n_living++;
+}
+
+void entry_has_pid(struct table *t, struct entry *entry, pid_t pid)
+{
+	uint32_t bucket = bucket_of_pid(pid);
+
+	assert(entry->starting && entry->pid == 0 && pid > 0);
+	entry->pid = pid;
 	entry->next_pid = t->pids[bucket];
 	t->pids[bucket] = entry;
-	t->n_living++;
+	entry->birth_unsent = true;
+	fact_add(t, entry);
+}
+
+void entry_born(struct entry *entry)
+{
+	assert(entry->starting && entry->pid > 0);
+	entry->starting = false;
+}
+
+void entry_birth_sent(struct entry *entry)
+{
+	entry->birth_unsent = false;
 }
 
 void entry_exited(struct table *t, struct entry *entry, int status, int64_t now_ms)
 {
-	assert(entry->pid > 0);
-	chain_drop_pid(t, entry);
+	assert(entry_lives(entry));
+	if (entry->pid > 0)
+		chain_drop_pid(t, entry);
+	fd_close(&entry->listener_fd);
+	entry->starting = false;
+	t->n_living--;
+	entry_birth_sent(entry); /* the exit says it all */
 	entry->status = status;
 	entry->ended_ms = now_ms;
 	entry->exited = true;
 	entry->exit_unsent = true;
-	t->n_exits_unsent++;
+	fact_add(t, entry);
 }
 
-void entry_exit_sent(struct table *t, struct entry *entry)
+void entry_exit_sent(struct entry *entry)
 {
-	if (entry->exit_unsent) {
-		entry->exit_unsent = false;
-		t->n_exits_unsent--;
-	}
+	entry->exit_unsent = false;
 }
 
 void entry_acknowledged(struct table *t, struct entry *entry)
 {
-	entry_exit_sent(t, entry);
+	(void)t;
+	entry_exit_sent(entry);
 	entry->exited = false;
 	fd_close(&entry->fds[ENTRY_CHANNEL]);
 	fd_close(&entry->fds[ENTRY_STDOUT]);

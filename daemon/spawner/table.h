@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "proto/err.h"
+#include "proto/profile.h"
 #include "proto/spawner_wire.h"
 
 /* Index of a descriptor of an entry; 1 << index is its SPAWNER_F_ bit. */
@@ -20,8 +21,14 @@ struct entry {
 	char sandbox[LIMIT_ID_BYTES + 1];
 	uid_t uid; /* its hosts'; (uid_t)-1: none of its own */
 	int fds[ENTRY_FD__N];
+	int listener_fd;           /* of its seccomp filter; -1: none */
+	uint32_t n_denials;        /* of this generation */
+	enum profile profile;      /* of the newest start */
 	struct host_limits limits; /* of the newest start */
 	uint64_t generation;       /* of the newest start; 0: never started */
+	bool starting;             /* its process is asked for; it isn't born, and may not even be cloned */
+	bool kill_wanted;          /* as soon as its pid is known */
+	bool birth_unsent;         /* control that lives now has not been told its pid */
 	pid_t pid;                 /* > 0: lives, or is not reaped yet */
 	bool exited;               /* the newest generation has ended, unacknowledged */
 	bool exit_unsent;          /* control that lives now has not been told */
@@ -32,6 +39,9 @@ struct entry {
 	char text[96];
 	uint32_t slot;
 	struct entry *next_name, *next_pid; /* hash chains */
+	struct entry *next_fact;   /* of those with something that control has not been told */
+	bool has_fact;
+	struct birth *birth;       /* while starting: zygotes.c's, owned */
 };
 
 #define TABLE_BUCKETS 4096u
@@ -39,7 +49,8 @@ struct entry {
 struct table {
 	struct entry **slots;
 	uint32_t max, n, n_slots; /* limit; entries; slots in use or once used */
-	uint32_t n_living, n_exits_unsent;
+	uint32_t n_living;
+	struct entry *facts, **facts_end; /* entries with a birth or an exit unsent; never walks the table for one of them */
 	struct entry *names[TABLE_BUCKETS], *pids[TABLE_BUCKETS];
 };
 
@@ -49,13 +60,23 @@ void table_fini(struct table *t); /* closes everything */
 struct entry *table_find(const struct table *t, const char *sandbox);    /* borrowed; NULL */
 struct entry *table_find_pid(const struct table *t, pid_t pid);          /* borrowed; NULL */
 struct entry *table_from(const struct table *t, uint64_t cursor);        /* the first entry whose slot is >= cursor */
+struct entry *table_fact(struct table *t);                               /* the first with a fact unsent; NULL */
 struct entry *table_add(struct table *t, const char *sandbox, struct err *e); /* the caller looked: it isn't there */
 void table_remove(struct table *t, struct entry *entry);                 /* no host lives; closes, frees */
 
-/* The four steps of a host's life; nothing else writes pid, exited, exit_unsent. */
-void entry_started(struct table *t, struct entry *entry, pid_t pid, uint64_t generation, int64_t now_ms);
+static inline bool entry_lives(const struct entry *entry)
+{
+	return entry->pid > 0 || entry->starting;
+}
+
+/* The steps of a host's life; nothing else writes starting, pid, exited and the unsent flags. A host may also exit while it is
+ * starting. */
+void entry_started(struct table *t, struct entry *entry, uint64_t generation, int64_t now_ms);
+void entry_has_pid(struct table *t, struct entry *entry, pid_t pid);
+void entry_born(struct entry *entry);
+void entry_birth_sent(struct entry *entry);
 void entry_exited(struct table *t, struct entry *entry, int status, int64_t now_ms);
-void entry_exit_sent(struct table *t, struct entry *entry);
+void entry_exit_sent(struct entry *entry);
 void entry_acknowledged(struct table *t, struct entry *entry); /* closes channel and pipes */
 
 /* Fills an ENTRY or EXITED message, and for the former the descriptors (borrowed). */

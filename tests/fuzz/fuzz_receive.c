@@ -29,13 +29,21 @@ static void send_on(int pair[2], struct host_incoming *in)
 
 static int make_fd(uint8_t kind, const uint8_t *data, size_t size)
 {
-	switch (kind % 4) {
+	int ends[2];
+
+	switch (kind % 6) {
 	case 0:
 		return fd_memfd("sealed", data, size, true);
 	case 1:
 		return fd_memfd("open", data, size, false);
 	case 2:
 		return open("/dev/null", O_RDONLY | O_CLOEXEC);
+	case 3:
+		return fd_pipe_filled(data, size);
+	case 4: /* nothing in it, a reader would wait */
+		FUZZ_MUST(pipe2(ends, O_CLOEXEC) == 0);
+		(void)close(ends[1]);
+		return ends[0];
 	}
 	return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 }

@@ -396,7 +396,7 @@ START_TEST(report_comes_before_module_code)
 	ck_assert_ptr_nonnull(strstr(r.in.body, "{\"protection\":\"memory bytes\",\"asked\":\"33554432\",\"got\":\"none\""));
 	/* the test's own uid: not the sandbox's */
 	ck_assert_ptr_nonnull(strstr(r.in.body, "{\"protection\":\"own uid\",\"asked\":\"own uid\",\"got\":\"none\""));
-	ck_assert_ptr_nonnull(strstr(r.in.body, "\"by\":\"seccomp\",\"why\":\"not built in this version\""));
+	ck_assert_ptr_nonnull(strstr(r.in.body, "\"by\":\"seccomp\",\"why\":\"this process was not made by a zygote\""));
 	ck_assert_ptr_nonnull(strstr(r.in.body, "{\"protection\":\"cgroup namespace\",\"asked\":\"none\",\"got\":\"none\""));
 	ck_assert(!printed(1, "constructor"));
 	send_start("tally", "{\"from\":40}", -1);

@@ -55,7 +55,7 @@ START_TEST(host_is_clean)
 	ck_assert(report_has(r, "pdeathsig=9"));
 	ck_assert(report_has(r, "umask=077"));
 	ck_assert(report_has(r, "cwd=/"));
-	ck_assert(report_has(r, "argv=sandbox-host "));
+	ck_assert(report_has(r, "argv=sandbox-host zygote "));
 	ck_assert(report_has(r, "env=PATH=/usr/bin:/bin LANG=C.UTF-8 "));
 	ck_assert_int_eq(report_number(r, "ppid"), f.daemon);
 	ck_assert_int_eq(report_number(r, "pid"), s.pid);
@@ -99,6 +99,7 @@ START_TEST(limits_are_set_and_ceilings_kept)
 	control_ready(&f);
 	hold(&f, "web");
 	m.limits.max_open_files = 10;
+	(void)snprintf(m.name, sizeof m.name, "low");
 	reply = ask(&f, m, NULL, 0, NULL, NULL);
 	ck_assert_uint_eq(reply.op, SPAWNER_ERROR);
 	ck_assert_int_eq(reply.status, EPERM);
@@ -168,7 +169,10 @@ START_TEST(generations)
 	ck_assert_int_eq(signal_host(&f, "web", 0, SPAWNER_SIGNAL_KILL).status, ESRCH); /* never started */
 	s = start(&f, "web");
 	hear(&s, r, sizeof r);
-	ck_assert_int_eq(ask(&f, message_of(SPAWNER_START, "web"), NULL, 0, NULL, NULL).status, EBUSY);
+	m = message_of(SPAWNER_START, "web");
+	ck_assert_int_eq(ask(&f, m, NULL, 0, NULL, NULL).status, EINVAL); /* under no profile */
+	(void)snprintf(m.name, sizeof m.name, "low");
+	ck_assert_int_eq(ask(&f, m, NULL, 0, NULL, NULL).status, EBUSY);
 	ck_assert_int_eq(ask(&f, message_of(SPAWNER_FORGET, "web"), NULL, 0, NULL, NULL).status, EBUSY);
 	ck_assert_int_eq(signal_host(&f, "web", s.generation + 1, SPAWNER_SIGNAL_KILL).status, ESRCH);
 	ck_assert_uint_eq(signal_host(&f, "web", s.generation, SPAWNER_SIGNAL_ATTENTION).op, SPAWNER_OK);
@@ -242,7 +246,7 @@ START_TEST(failed_exec_is_named)
 	control_accept(&f);
 	control_ready(&f);
 	hold(&f, "web");
-	s = start(&f, "web");
+	s = start_asked(&f, "web", "low", (struct host_limits){ 0 });
 	m = notice_wait(&f, SPAWNER_EXITED);
 	ck_assert_uint_eq(m.generation, s.generation);
 	ck_assert_int_eq(m.status, 127 << 8);

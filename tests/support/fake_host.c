@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stands in for sandbox-host in tests of the spawner: sends what it finds around itself on its channel, says when it gets the
+ * Stands in for sandbox-host in tests of the spawner, born by the real zygote's steps: sends what it finds around itself on its channel, says when it gets the
  * attention signal, and obeys words: `exit N`, `signal N`, `write N`, `child` and `escape` (a process that stays, in its group
  * or in a session of its own; the answer is its pid), `ping`, `read PATH`, `limits`. */
 #include <errno.h>
@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/host/zygote/zygote.h"
 #include "proto/fd.h"
 #include "proto/host_wire.h"
 #include "proto/spawner_wire.h"
@@ -104,7 +105,8 @@ int main(int argc, char **argv)
 	struct buf report = BUF_INIT;
 	char word[512];
 
-	(void)argc;
+	if (argc > 1 && strcmp(argv[1], ZYGOTE_ARGUMENT) == 0)
+		zygote_run(); /* comes back in each host */
 	self_report(&report, argv);
 	(void)sigaction(HOST_ATTENTION_SIGNAL, &attention, NULL);
 	if (fd_message_send(HOST_FD_CHANNEL, report.data, report.size, NULL, 0) == -1)

@@ -415,17 +415,33 @@ struct started {
 	int channel, out, error;
 };
 
-static inline struct started start_limited(struct fixture *f, const char *sandbox, struct host_limits limits)
+/* Asked for under a profile; the process may still be to come. */
+static inline struct started start_asked(struct fixture *f, const char *sandbox, const char *profile, struct host_limits limits)
 {
 	struct spawner_message m = message_of(SPAWNER_START, sandbox), reply;
 	int fds[FD_MESSAGE_MAX];
 	size_t n = 0;
 
 	m.limits = limits;
+	(void)snprintf(m.name, sizeof m.name, "%s", profile);
 	reply = ask(f, m, NULL, 0, fds, &n);
 	ck_assert_msg(reply.op == SPAWNER_STARTED, "START: %s", reply.text);
 	ck_assert_uint_eq(n, 3);
 	return (struct started){ reply.generation, reply.pid, fds[0], fds[1], fds[2] };
+}
+
+/* Under the profile that takes least away, so that a host can tell what it sees; and born. */
+static inline struct started start_limited(struct fixture *f, const char *sandbox, struct host_limits limits)
+{
+	struct started s = start_asked(f, sandbox, "low", limits);
+	struct spawner_message m;
+
+	do
+		m = notice_wait(f, SPAWNER_BORN);
+	while (m.generation != s.generation);
+	ck_assert_int_gt(m.pid, 0);
+	s.pid = m.pid;
+	return s;
 }
 
 static inline struct started start(struct fixture *f, const char *sandbox)

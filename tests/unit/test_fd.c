@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,6 +122,43 @@ START_TEST(memfd_seals)
 	ck_assert(!fd_is_memfd_sealed(STDIN_FILENO));
 	ck_assert(!fd_is_memfd_sealed(-1));
 	ck_assert_int_eq(errno, EDOM);
+}
+END_TEST
+
+START_TEST(pipes_filled)
+{
+	static char all[1 << 20];
+	struct err e = ERR_INIT;
+	char *data;
+	int ends[2], fd;
+
+	memset(all, 'x', sizeof all);
+	all[0] = 'a';
+	all[sizeof all - 1] = 'z';
+	for (size_t size = 0; size <= sizeof all; size = size ? size * 2 : 1) {
+		fd = fd_pipe_filled(all, size);
+		ck_assert_msg(fd >= 0, "%zu bytes: %s", size, strerror(errno));
+		ck_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+		ck_assert_ptr_null(fd_read_pipe(fd, size + 1, &e)); /* and nothing was taken */
+		if (size > 0)
+			ck_assert_ptr_null(fd_read_pipe(fd, size - 1, &e));
+		data = fd_read_pipe(fd, size, &e);
+		ck_assert_ptr_nonnull(data);
+		ck_assert(memcmp(data, all, size) == 0 && data[size] == '\0');
+		free(data);
+		fd_close(&fd);
+	}
+	ck_assert_int_eq(fd_pipe_filled(all, (size_t)INT_MAX + 1), -1);
+	/* an empty pipe that blocks, with a writer that says nothing: no waiting */
+	ck_assert_int_eq(pipe(ends), 0);
+	ck_assert_ptr_null(fd_read_pipe(ends[0], 1, &e));
+	ck_assert_ptr_nonnull(strstr(e.text, "0 bytes instead of 1"));
+	fd_close(&ends[0]);
+	fd_close(&ends[1]);
+	fd = fd_memfd("test", "hello", 5, true);
+	ck_assert_ptr_null(fd_read_pipe(fd, 5, &e)); /* it says that it has 5 bytes, but is no pipe */
+	fd_close(&fd);
+	ck_assert_ptr_null(fd_read_pipe(-1, 5, &e));
 }
 END_TEST
 
@@ -341,7 +379,7 @@ START_TEST(truncated_messages_are_refused)
 END_TEST
 
 CHECK_MAIN("fd", tcase_add_test(tc, close_and_take); tcase_add_test(tc, nonblocking); tcase_add_test(tc, last_words_of_a_peer);
-	tcase_add_test(tc, memfd_seals); tcase_add_test(tc, read_all);
+	tcase_add_test(tc, memfd_seals); tcase_add_test(tc, pipes_filled); tcase_add_test(tc, read_all);
 	tcase_add_test(tc, read_all_of_a_file_that_grew); tcase_add_test(tc, messages);
 	tcase_add_test(tc, a_signal_ends_the_waiting); tcase_add_test(tc, full_is_eagain); tcase_add_test(tc, surplus_descriptors_are_closed);
 	tcase_add_test(tc, truncated_messages_are_refused))

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a zygote does once: everything that hosts inherit. Order matters: capabilities are needed to the end, so only the
+ * bounding set goes here; nothing may be mounted any more once a ruleset is in force, so it is only made here. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <linux/securebits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "daemon/host/zygote/zygote.h"
+#include "proto/fd.h"
+
+#define CAPABILITIES 64
+#define ROOT_OPTIONS_SIZE   "64k" /* the template holds folders and links only */
+#define ROOT_OPTIONS_INODES "64"
+
+static int step_core(struct zygote *z)
+{
+	const struct rlimit none = { 0, 0 };
+
+	(void)z;
+	return setrlimit(RLIMIT_CORE, &none);
+}
+
+static int step_groups(struct zygote *z)
+{
+	(void)z;
+	return (int)syscall(SYS_setgroups, 0, NULL);
+}
+
+static int step_bounding_set(struct zygote *z)
+{
+	(void)z;
+	for (unsigned long cap = 0; cap < CAPABILITIES; cap++) {
+		int has = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
+
+		if (has == -1)
+			break; /* beyond the last that this kernel knows */
+		if (has == 1 && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == -1)
+			return -1;
+	}
+	return 0;
+}
+
+static int step_securebits(struct zygote *z)
+{
+	(void)z;
+	return prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
+			SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED, 0, 0, 0);
+}
+
+/* Private: what is mounted here is seen nowhere else, and the other way round. */
+static int step_mounts(struct zygote *z)
+{
+	(void)z;
+	if (unshare(CLONE_NEWNS) == -1)
+		return -1;
+	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+}
+
+/* ---- the template root: made once, shared by all hosts of this zygote, read-only ---- */
+
+static int root_mount(void)
+{
+	autoclose int config = (int)syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC);
+
+	if (config == -1 || syscall(SYS_fsconfig, config, FSCONFIG_SET_STRING, "mode", "0755", 0) == -1 ||
+		syscall(SYS_fsconfig, config, FSCONFIG_SET_STRING, "size", ROOT_OPTIONS_SIZE, 0) == -1 ||
+		syscall(SYS_fsconfig, config, FSCONFIG_SET_STRING, "nr_inodes", ROOT_OPTIONS_INODES, 0) == -1 ||
+		syscall(SYS_fsconfig, config, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == -1)
+		return -1;
+	return (int)syscall(SYS_fsmount, config, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+}
+
+static int attach(int mount_fd, int folder_fd, const char *to)
+{
+	return (int)syscall(SYS_move_mount, mount_fd, "", folder_fd, to,
+		MOVE_MOUNT_F_EMPTY_PATH | (*to ? 0 : MOVE_MOUNT_T_EMPTY_PATH));
+}
+
+/* A folder of libraries, as this machine has it: a link, or a folder bound read-only. Not there: not there. */
+static int library_folder(int root_fd, const char *path)
+{
+	struct mount_attr attributes = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV };
+	const char *name = path + 1;
+	autoclose int tree = -1;
+	char target[256];
+	struct stat st;
+	ssize_t n;
+
+	if (lstat(path, &st) == -1)
+		return errno == ENOENT ? 0 : -1;
+	if (S_ISLNK(st.st_mode)) {
+		n = readlink(path, target, sizeof target - 1);
+		if (n == -1)
+			return -1;
+		target[n] = '\0';
+		return symlinkat(target, root_fd, name);
+	}
+	if (mkdirat(root_fd, name, 0755) == -1)
+		return -1;
+	tree = (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+	if (tree == -1 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attributes, sizeof attributes) == -1)
+		return -1;
+	return attach(tree, root_fd, name);
+}
+
+static int root_fill(int root_fd)
+{
+	static const char *const libraries[] = { "/usr/lib", "/usr/lib64", "/lib", "/lib64" };
+	struct mount_attr attributes = { .attr_set = MOUNT_ATTR_RDONLY };
+
+	if (mkdirat(root_fd, "usr", 0755) == -1 || mkdirat(root_fd, ZYGOTE_OBJECTS + 1, 0755) == -1 ||
+		mkdirat(root_fd, ZYGOTE_WRITABLE + 1, 0755) == -1 || mkdirat(root_fd, ZYGOTE_SCRATCH + 1, 0755) == -1)
+		return -1;
+	for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
+		if (library_folder(root_fd, libraries[i]) == -1)
+			return -1;
+	return (int)syscall(SYS_mount_setattr, root_fd, "", AT_EMPTY_PATH, &attributes, sizeof attributes);
+}
+
+/* Anything that is half done when a step of it fails lies in this process's own mount namespace. */
+static int step_root(struct zygote *z)
+{
+	autoclose int root_fd = -1;
+	struct stat st;
+	mode_t mask;
+	int filled;
+
+	(void)z;
+	if (!walls_want(PROTECTION_MOUNT_NAMESPACE)) {
+		errno = EPERM;
+		return -1;
+	}
+	root_fd = root_mount();
+	/* Over the folder that we were started in: any would do, it is out of sight when this is the root. */
+	if (root_fd == -1 || attach(root_fd, AT_FDCWD, "") == -1 || fstat(root_fd, &st) == -1)
+		return -1;
+	mask = umask(0);
+	filled = root_fill(root_fd);
+	(void)umask(mask);
+	if (filled == -1 || fchdir(root_fd) == -1 || syscall(SYS_pivot_root, ".", ".") == -1 || umount2(".", MNT_DETACH) == -1 ||
+		chdir("/") == -1)
+		return -1;
+	walls.root_device = st.st_dev;
+	return 0;
+}
+
+/* A rule for the template's root holds for what hosts mount below it. */
+static int step_landlock(struct zygote *z)
+{
+	const struct landlock_folder own[] = { { "/", LANDLOCK_READ_ONLY }, { ZYGOTE_WRITABLE, LANDLOCK_READ_WRITE } };
+	const struct landlock_folder machine[] = { { "/usr/lib", LANDLOCK_READ_ONLY }, { "/lib", LANDLOCK_READ_ONLY },
+		{ z->request.objects, LANDLOCK_READ_ONLY } };
+	bool has_root = walls_want(PROTECTION_OWN_ROOT);
+	struct err e = ERR_INIT;
+
+	if (landlock_make(profile_builtin(z->profile), z->landlock_abi, has_root ? own : machine,
+		has_root ? sizeof own / sizeof *own : sizeof machine / sizeof *machine, &walls_landlock, &e) == -1)
+		return -1;
+	if (walls_landlock.fd == -1) {
+		errno = ENOSYS;
+		return -1;
+	}
+	{
+		autoclose int low = walls_landlock.fd;
+
+		walls_landlock.fd = fcntl(low, F_DUPFD_CLOEXEC, ZYGOTE_FDS_FROM);
+	}
+	return walls_landlock.fd == -1 ? -1 : 0;
+}
+
+static const struct zygote_step steps[] = {
+	{ "core limit", step_core, PROTECTION_LIMIT_CORE, false },
+	{ "groups", step_groups, PROTECTION_GROUPS, false },
+	{ "mount namespace", step_mounts, PROTECTION_MOUNT_NAMESPACE, false },
+	{ "own root", step_root, PROTECTION_OWN_ROOT, false },
+	{ "bounding set", step_bounding_set, PROTECTION_CAPABILITIES, false },
+	{ "secure bits", step_securebits, PROTECTION_CAPABILITIES, false },
+	{ "Landlock ruleset", step_landlock, PROTECTION_FILES, false },
+};
+
+/* What is known without trying. */
+static void lose_known(struct zygote *z)
+{
+#ifdef __SANITIZE_ADDRESS__ /* its shadow is data, far beyond any limit */
+	walls_lose(PROTECTION_LIMIT_MEMORY, ENOTSUP);
+#endif
+	if (!z->rootless)
+		return;
+	walls_lose(PROTECTION_GROUPS, EPERM);
+	walls_lose(PROTECTION_OWN_UID, EPERM);
+	if (!walls_want(PROTECTION_USER_NAMESPACE))
+		walls_lose(PROTECTION_LIMIT_PROCESSES, 0); /* it counts all processes of the user */
+}
+
+int zygote_prepare(struct zygote *z, const char **ret_step)
+{
+	int result;
+
+	lose_known(z);
+	result = zygote_steps(z, steps, sizeof steps / sizeof *steps, ZYGOTE_TRY, ret_step);
+	if (!walls_want(PROTECTION_OWN_ROOT))
+		walls_lose(PROTECTION_SCRATCH, 0);
+	return result;
+}

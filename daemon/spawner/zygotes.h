@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Zygotes, one per profile, and the births that they carry out (proto/zygote_wire.h). A zygote is started with the first
+ * host of its profile, and again when it has died; what was asked of a dead one and had no answer is asked of the next. */
+#ifndef SANDBOXD_ZYGOTES_H
+#define SANDBOXD_ZYGOTES_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/spawner/table.h"
+#include "proto/profile.h"
+#include "proto/zygote_wire.h"
+
+struct spawner;
+
+/* A host on its way: what its process gets, until it says that it has it. Ordered by its start in its zygote's list; those that
+ * were sent stand before those that weren't. */
+struct birth {
+	struct entry *entry;
+	struct birth *previous, *next;
+	enum profile profile;
+	bool sent, cloned;
+	int fds[3]; /* its ends of channel, stdout, stderr */
+};
+
+struct zygote {
+	enum profile profile;
+	enum zygote_state {
+		ZYGOTE_NONE,     /* the next start, or retry_at_ms, makes one */
+		ZYGOTE_PREPARES, /* exec and its steps */
+		ZYGOTE_SERVES,
+		ZYGOTE_GONE      /* dead, or to be killed: what its hosts in birth still say is heard to the end of the link */
+	} state;
+	pid_t pid;               /* 0: reaped, or never there */
+	int link_fd;
+	bool has_root;
+	uint64_t lost;
+	unsigned failures;       /* since one last served */
+	int64_t deadline_ms;     /* for the answer that is due; NEVER */
+	int64_t retry_at_ms;     /* NEVER: none is wanted */
+	int filter_fd;           /* made once; -1: not yet */
+	char step[LIMIT_ID_BYTES + 1]; /* at which the newest failed */
+	int sys_errno;
+	struct birth *first, *last, *next_unsent;
+};
+
+/* An exit whose pid nobody knows yet: its zygote's word is still on its way. */
+#define EARLY_EXITS 64
+struct early_exit {
+	pid_t pid; /* 0: free */
+	int status;
+};
+
+struct zygotes {
+	struct zygote of[PROFILE__N];
+	struct early_exit early[EARLY_EXITS];
+	unsigned n_early_next;
+};
+
+void zygotes_init(struct zygotes *all);
+void zygotes_close(struct spawner *sp);          /* also births that are under way */
+
+/* A host of this profile: channel and pipes are there at once, the process follows. -1 with err: nothing has changed. */
+int birth_start(struct spawner *sp, struct entry *entry, enum profile profile, const struct host_limits *limits, struct err *e);
+/* Ends what is left of an entry's birth; with the entry's exit. NULL-safe. */
+void birth_drop(struct spawner *sp, struct entry *entry);
+
+int zygotes_pollfds(const struct spawner *sp, struct pollfd fds[PROFILE__N]);
+void zygotes_ready(struct spawner *sp, const struct pollfd fds[PROFILE__N]);
+void zygotes_read(struct spawner *sp);           /* all that has come */
+struct zygote *zygote_find_pid(struct spawner *sp, pid_t pid);
+void zygote_reaped(struct spawner *sp, struct zygote *z, int status);
+void zygote_step_failed(struct zygote *z, const char *step, int sys_errno); /* before exec */
+bool zygotes_early_exit(struct spawner *sp, pid_t pid, int status); /* an unknown child: true when it may be a host's */
+void zygotes_timer(struct spawner *sp, int64_t now_ms);
+int64_t zygotes_deadline(const struct spawner *sp);
+void zygotes_kill(struct spawner *sp);           /* the daemon ends */
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What zygotes.c (their lives) and births.c (their work) offer each other. */
+#ifndef SANDBOXD_ZYGOTES_INSIDE_H
+#define SANDBOXD_ZYGOTES_INSIDE_H
+
+#include "daemon/spawner/zygotes.h"
+
+/* ---- zygotes.c ---- */
+void zygote_want(struct spawner *sp, struct zygote *z); /* makes one, if there is none and none has to be waited for */
+void zygote_expect(struct zygote *z);                   /* an answer came, or one is due now: the deadline moves */
+bool zygotes_early_take(struct spawner *sp, pid_t pid, int *ret_status);
+
+/* ---- births.c ---- */
+void births_send(struct spawner *sp, struct zygote *z); /* as far as there is room */
+void birth_cloned(struct spawner *sp, struct zygote *z, const struct zygote_message *m);
+void birth_born(struct spawner *sp, struct zygote *z, const struct zygote_message *m, pid_t pid, int *listener_fd); /* may take it */
+void births_link_ended(struct spawner *sp, struct zygote *z);
+void births_fail(struct spawner *sp, struct zygote *z, const char *step, int sys_errno); /* all that wait */
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A profile is a named security policy: what module code may do, as data. The three that are built in are the rows of a const
+ * table; others can be filled at run time (a profile from a file is the same struct) and must pass policy_check. Pure; runs in
+ * every process.
+ *
+ * Who turns it into walls: the spawner makes the seccomp filter (daemon/spawner/filter.h), the zygote namespaces, root and Landlock
+ * ruleset (daemon/host/zygote). */
+#ifndef SANDBOXD_PROFILE_H
+#define SANDBOXD_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/err.h"
+#include "proto/limits.h"
+
+enum operation {
+#define X(name, text, profiles, refusal, help) OPERATION_##name,
+#include "proto/operations.def"
+#undef X
+	OPERATION__N
+};
+_Static_assert(OPERATION__N <= 63, "a set of operations is less than 64 bits");
+
+#define OPERATION_BIT(op) (UINT64_C(1) << (op))
+#define OPERATION(name)   OPERATION_BIT(OPERATION_##name)
+#define OPERATIONS_ALL    (OPERATION_BIT(OPERATION__N) - 1)
+/* Without these no host can load, answer or reload. */
+#define OPERATIONS_NEEDED (OPERATION(BASE) | OPERATION(FILE_READ) | OPERATION(PROCESSES) | OPERATION(SIGNALS) | OPERATION(IPC))
+
+enum profile { PROFILE_HIGH, PROFILE_MEDIUM, PROFILE_LOW, PROFILE__N };
+
+enum policy_forbidden { POLICY_REFUSE, POLICY_KILL };     /* what a forbidden call gets, once it is named */
+enum policy_unlisted { POLICY_ENOSYS, POLICY_ALLOW };     /* a system call that is in no operation */
+enum policy_audit { POLICY_AUDIT_NONE,
+	POLICY_AUDIT_BASIC,  /* forbidden calls */
+	POLICY_AUDIT_FULL }; /* every refused call but unlisted ones */
+
+struct policy {
+	char name[LIMIT_ID_BYTES + 1];
+	uint64_t operations;      /* OPERATION_BITs */
+	uint64_t namespaces;      /* CLONE_NEW*, wanted; a user namespace comes on top where it is needed to make them */
+	enum policy_forbidden forbidden;
+	enum policy_unlisted unlisted;
+	enum policy_audit audit;
+	bool refuse_new_code;     /* PR_SET_MDWE, noexec scratch; the filter looks at OPERATION_DYNAMIC_CODE */
+	bool scratch;             /* a folder of its own to write to */
+	uint64_t landlock_fs;     /* LANDLOCK_ACCESS_FS_* to handle; 0: no Landlock for files */
+	uint64_t landlock_net;    /* LANDLOCK_ACCESS_NET_* to handle */
+	uint64_t landlock_scopes; /* LANDLOCK_SCOPE_* */
+};
+
+/* The built-in ones; PROFILE_HIGH .. PROFILE_LOW. */
+const struct policy *profile_builtin(enum profile id);
+/* PROFILE__N: no built-in one of this name. */
+enum profile profile_from_name(const char *name, size_t size);
+
+/* A policy that contradicts itself, or under which no host could work, is refused: err names what. */
+int policy_check(const struct policy *p, struct err *e);
+
+const char *operation_name(enum operation op); /* "file_read" */
+const char *operation_help(enum operation op);
+int operation_refusal(enum operation op);      /* errno of a refused use; 0: forbidden */
+/* OPERATION__N: unknown. */
+enum operation operation_from_name(const char *name, size_t size);
+
+#endif

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""Judges: each looks, from outside, whether an attack came true. judge(shot) -> bool; none of them believes `ret` or `errno`."""
+import os
+import re
+
+import world
+import harness
+
+
+def brings(what):
+    """A secret that only whoever got there can know came back. what: shot -> text"""
+    def judge(shot):
+        secret = what(shot) if callable(what) else getattr(shot, what)
+        return bool(secret) and secret.encode() in shot.got
+
+    return judge
+
+
+def folder_changed(shot):
+    """Anything in the folder with the canary: content, modes, owners, times, names."""
+    return world.snapshot(shot.folder) != shot.snapshot
+
+
+def grew(name, kind=""):
+    """The host has a descriptor more that leads to what matches."""
+    def judge(shot):
+        now = sum(bool(re.search(name, link)) for link in shot.now.descriptors.values())
+        return shot.now.alive and now > sum(bool(re.search(name, link)) for link in shot.before.descriptors.values())
+
+    return judge
+
+
+def namespace_changed(kind):
+    """The host, or a process with its nonce for a name, is in another namespace than the host was."""
+    def judge(shot):
+        seen = [shot.now.namespaces] if shot.now.alive else []
+        seen += [world.namespaces(pid) for pid in shot.named()]
+        kinds = (kind, kind + "_for_children") if kind in ("pid", "time") else (kind,)
+        return any(s[k] not in (None, shot.before.namespaces[k]) for s in seen for k in kinds)
+
+    return judge
+
+
+def field_changed(field):
+    def judge(shot):
+        return shot.now.alive and getattr(shot.now, field) not in (None, getattr(shot.before, field))
+
+    return judge
+
+
+def executable(shot):
+    """The nonce is in memory that the processor executes."""
+    return world.executable_memory_has(shot.pid, shot.nonce)
+
+
+def runs_program(shot):
+    """A process with the nonce on its command line runs another program than the host's."""
+    return any((world.quiet(os.readlink, "/proc/%d/exe" % pid) or "sandbox-host").split("/")[-1] != "sandbox-host" for pid in shot.named())
+
+
+def runs_as(uid):
+    def judge(shot):
+        return any(str(uid) in world.status_field(pid, "Uid").split()[1:2] for pid in shot.named())
+
+    return judge
+
+
+def memory_written(shot):
+    return shot.victim.ask()["memory"] == shot.nonce
+
+
+def signalled(shot):
+    return shot.victim.ask()["signals"] > 0
+
+
+def rescheduled(shot):
+    return world.scheduling(shot.victim.pid) != shot.victim.before
+
+
+def heard_by_listener(shot):
+    """The runner's socket got the nonce."""
+    return shot.nonce.encode() in shot.listener.received(1.0 if shot.ret is not None and shot.ret > 0 else 0.05)
+
+
+def survives(shot):
+    """After the sandbox was destroyed: a process of it, by name or by pid namespace."""
+    return bool(shot.named()) or bool(shot.left_in_namespace())
+
+
+def more_processes(shot):
+    """More processes than it was allowed at one time."""
+    return len(set(shot.named()) | {p for p in shot.descendants()}) > shot.limits["max_processes"]
+
+
+def more_threads(shot):
+    return len(world.quiet(os.listdir, "/proc/%d/task" % shot.pid, default=[])) > shot.limits["max_processes"]
+
+
+def more_memory(extra_mib):
+    """Its memory, shared included, is beyond its limit by more than what the host itself needs."""
+    def judge(shot):
+        used = world.kib(shot.pid, "VmRSS") + world.kib(shot.pid, "VmSwap")
+        return used * 1024 > shot.limits["max_memory"] + (extra_mib << 20)
+
+    return judge
+
+
+def more_descriptors(shot):
+    return len(shot.now.descriptors) > shot.limits["max_open_files"]
+
+
+def limit_above(name, least):
+    def judge(shot):
+        value = world.limit(shot.pid, name)
+        return value is not None and value >= least
+
+    return judge
+
+
+def files_beyond(mib, count=None):
+    """What the host has written, wherever it could (its own folder as the host sees it, and the canary's): MiB, or files."""
+    def judge(shot):
+        total = files = 0
+        for top in ["/proc/%d/cwd" % shot.pid, shot.folder]:
+            for name in world.quiet(os.listdir, top + "/", default=[]):
+                if shot.nonce in name:
+                    st = world.quiet(os.lstat, os.path.join(top, name))
+                    total, files = total + (st.st_blocks * 512 if st else 0), files + 1
+        return files > count if count is not None else total > mib << 20
+
+    return judge
+
+
+def clock_was_set(shot):
+    return shot.clock.was_set()
+
+
+def stack_above(mib):
+    def judge(shot):
+        return world.kib(shot.pid, "VmStk") > mib << 10
+
+    return judge
+
+
+def programs_changed(shot):
+    return world.programs() != shot.programs
+
+
+def host_name_changed(shot):
+    return os.uname().nodename == shot.nonce[:14] or shot.now.alive and shot.ret == 0 and shot.now.namespaces["uts"] != shot.before.namespaces["uts"]
+
+
+def locked_memory(shot):
+    return world.kib(shot.pid, "VmLck") >= 16 << 10
+
+
+def alive_long_after(shot):
+    return harness.is_alive(shot.pid)

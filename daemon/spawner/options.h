@@ -11,6 +11,8 @@
 
 struct options {
 	const char *socket, *state_dir, *runtime_dir, *config; /* borrowed from argv; NULL: not given */
+	const char *simulate; /* the file, "-": standard input */
+	bool otp, explain;    /* with simulate */
 	bool help, version, check_config, debug;
 };
 

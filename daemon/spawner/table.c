@@ -146,6 +146,7 @@ void entry_started(struct table *t, struct entry *entry, pid_t pid, uint64_t gen
 
 	assert(entry->pid == 0 && pid > 0 && !entry->exited);
 	entry->pid = pid;
+	entry->frozen = false;
 	entry->generation = generation;
 	entry->status = 0;
 	entry->started_ms = now_ms;
@@ -164,6 +165,7 @@ void entry_exited(struct table *t, struct entry *entry, int status, int64_t now_
 	entry->status = status;
 	entry->ended_ms = now_ms;
 	entry->exited = true;
+	entry->frozen = false;
 	entry->exit_unsent = true;
 	t->n_exits_unsent++;
 }
@@ -198,7 +200,7 @@ void entry_describe(const struct entry *entry, struct spawner_message *m)
 	m->started_ms = entry->started_ms;
 	m->ended_ms = entry->ended_ms;
 	m->limits = entry->limits;
-	m->flags = entry->exited ? SPAWNER_F_EXITED : 0;
+	m->flags = (entry->exited ? SPAWNER_F_EXITED : 0) | (entry->frozen ? SPAWNER_F_FROZEN : 0);
 }
 
 size_t entry_borrow_fds(const struct entry *entry, struct spawner_message *m, int fds[ENTRY_FD__N])

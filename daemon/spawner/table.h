@@ -23,6 +23,7 @@ struct entry {
 	struct host_limits limits; /* of the newest start */
 	uint64_t generation;       /* of the newest start; 0: never started */
 	pid_t pid;                 /* > 0: lives, or is not reaped yet */
+	bool frozen;               /* every process of it was stopped, by us */
 	bool exited;               /* the newest generation has ended, unacknowledged */
 	bool exit_unsent;          /* control that lives now has not been told */
 	int status;

@@ -309,7 +309,7 @@ static void carry_out(struct run *r, const struct tree_action *a)
 static void step(struct run *r, struct tree_event ev)
 {
 	ev.now_ms = r->s->phase_ms + r->now_ms;
-	ev.random = 0x80000000u; /* no jitter */
+	ev.random = 0; /* no jitter */
 	do {
 		(void)tree_step(r->tree, &ev, &r->out);
 		for (uint32_t i = 0; i < r->out.n; i++)

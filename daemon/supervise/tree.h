@@ -127,7 +127,7 @@ enum tree_event_type {
 struct tree_event {
 	enum tree_event_type type;
 	int64_t now_ms;  /* monotonic, never going back */
-	uint32_t random; /* fresh; for the jitter of back-offs. 0x80000000: none */
+	uint32_t random; /* fresh; for the jitter of back-offs. 0: none */
 	struct tree_ref ref;
 	enum tree_exit exit;
 	/* TREE_REQUEST */

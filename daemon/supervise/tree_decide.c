@@ -63,7 +63,7 @@ static enum phase give_up(struct tree *t, struct tree_group *g, struct tree_node
 	return group_finish(t, g, TREE_WHY_INTENSITY);
 }
 
-/* 0 for the first restart after a stable uptime, then doubling; a quarter more or less by the caller's random number. */
+/* 0 for the first restart after a stable uptime, then doubling, and up to a quarter on top by the caller's random number. */
 static uint32_t backoff_ms(const struct tree *t, struct tree_node *n)
 {
 	uint64_t ms = t->rules.backoff_first_ms, most = t->rules.backoff_max_ms;
@@ -73,8 +73,7 @@ static uint32_t backoff_ms(const struct tree *t, struct tree_node *n)
 	for (uint32_t i = 2; i < n->streak && ms < most; i++)
 		ms *= 2;
 	ms = ms < most ? ms : most;
-	ms = ms - ms / 4 + (((ms / 2 + 1) * t->random) >> 32);
-	return (uint32_t)(ms < most ? ms : most);
+	return (uint32_t)ms + budget_jitter_ms((uint32_t)ms, t->random);
 }
 
 static void retry_later(struct tree *t, struct tree_group *g, struct tree_node *n, bool counted)
@@ -173,7 +172,7 @@ enum phase decide_ended(struct tree *t, struct tree_group *g, struct tree_node *
 	return others_hold(g, n) ? PHASE_IDLE : group_finish(t, g, TREE_WHY_ALL_SIGNIFICANT);
 }
 
-static enum phase on_exit(struct tree *t, struct tree_group *g, struct tree_node *n)
+static enum phase decide_exit(struct tree *t, struct tree_group *g, struct tree_node *n)
 {
 	bool clean = tree_exit_is_clean(n->exit), gave_up = n->gave_up;
 	enum tree_why why = n->restart == TREE_PERMANENT ? TREE_WHY_PERMANENT
@@ -193,7 +192,7 @@ enum phase decide_message(struct tree *t, struct tree_group *g, struct message *
 {
 	switch (m->kind) {
 	case MESSAGE_EXIT:
-		return on_exit(t, g, m->node);
+		return decide_exit(t, g, m->node);
 	case MESSAGE_RETRY:
 		if (m->node->state == CHILD_RESTARTING)
 			return restart(t, g, m->node, TREE_WHY_RETRY, m->counted);

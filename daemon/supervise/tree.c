@@ -139,7 +139,7 @@ static enum tree_result on_hurry(struct tree *t)
 	t->hurry = true;
 	for (uint32_t i = 0; i < t->n_slots; i++) {
 		n = t->slots[i] && t->slots[i]->group ? t->slots[i]->group->waited : NULL;
-		if (n && !n->group && !n->cancelled && t->slots[i]->group->wait == WAIT_GONE && n->shutdown_ms != TREE_SHUTDOWN_BRUTAL)
+		if (n && !n->group && !n->cancelled && !n->killed && t->slots[i]->group->wait == WAIT_GONE)
 			timer_arm(t, n, t->now_ms);
 	}
 	t->timers_until_ms = t->now_ms;

@@ -36,7 +36,7 @@ void child_start(struct tree *t, struct tree_node *n, enum tree_why why)
 {
 	timer_clear(t, n);
 	child_down(n, CHILD_UNDEFINED);
-	n->cancelled = n->dormant = n->gave_up = n->failed = false;
+	n->cancelled = n->killed = n->dormant = n->gave_up = n->failed = false;
 	n->instance = ++t->instances;
 	wait_for(n, WAIT_READY);
 	(void)tree_emit(t, TREE_DO_START, n, why);
@@ -103,6 +103,12 @@ void child_stopped(struct tree *t, struct tree_node *n)
 		(void)tree_emit(t, TREE_NOTE_STOP_ERROR, n, TREE_WHY_NONE);
 }
 
+static void child_kill(struct tree *t, struct tree_node *n, enum tree_why why)
+{
+	n->killed = true;
+	(void)tree_emit(t, TREE_DO_KILL, n, t->hurry ? TREE_WHY_HURRY : why);
+}
+
 void child_stop(struct tree *t, struct tree_node *n, enum tree_why why)
 {
 	bool brutal = n->shutdown_ms == TREE_SHUTDOWN_BRUTAL || (t->hurry && !n->group);
@@ -116,7 +122,7 @@ void child_stop(struct tree *t, struct tree_node *n, enum tree_why why)
 	}
 	wait_for(n, WAIT_GONE);
 	if (brutal) {
-		(void)tree_emit(t, TREE_DO_KILL, n, t->hurry ? TREE_WHY_HURRY : TREE_WHY_BRUTAL);
+		child_kill(t, n, TREE_WHY_BRUTAL);
 		return;
 	}
 	(void)tree_emit(t, TREE_DO_ASK, n, why);
@@ -171,6 +177,6 @@ void child_time_is_over(struct tree *t, struct tree_node *n)
 		inbox_put(g, &n->retries[0]);
 		tree_work(t, g);
 	} else if (g->wait == WAIT_GONE && g->waited == n) {
-		(void)tree_emit(t, TREE_DO_KILL, n, t->hurry ? TREE_WHY_HURRY : TREE_WHY_TIME);
+		child_kill(t, n, TREE_WHY_TIME);
 	}
 }

@@ -94,9 +94,10 @@ void timer_clear(struct tree *t, struct tree_node *n)
 
 void timer_arm(struct tree *t, struct tree_node *n, int64_t due_ms)
 {
-	struct tree_node *before = t->due_last;
+	struct tree_node *before;
 
 	timer_clear(t, n);
+	before = t->due_last;
 	n->due_ms = due_ms > 0 ? due_ms : 1; /* 0 means none */
 	while (before && before->due_ms > n->due_ms)
 		before = before->due_prev;

@@ -68,6 +68,7 @@ struct tree_node {
 	enum child_state state;
 	enum tree_exit exit;
 	bool significant, original, listed, alive, ended;
+	bool killed;    /* the present process was, or is going to be: never twice */
 	bool cancelled; /* its start was cut: not ready, and to be gone */
 	bool dormant;   /* was undefined when a restart of its siblings took it along */
 	bool gave_up, failed;

@@ -41,7 +41,7 @@ module_cflags := -std=gnu11 -O1 -g -fPIC -shared -fno-gnu-unique -fvisibility=hi
 rooms_proto := proto
 rooms_spawner := daemon/spawner
 rooms_host := daemon/host daemon/host/zygote daemon/host/codec daemon/host/state daemon/host/module
-rooms_control := daemon/control daemon/front daemon/sandbox daemon/supervise daemon/reload daemon/store daemon/observe
+rooms_control := daemon/control daemon/front daemon/sandbox daemon/simulate daemon/supervise daemon/reload daemon/store daemon/observe
 rooms_client := client
 sources = $(filter-out %/main.c,$(foreach room,$(rooms_$1),$(wildcard $(room)/*.c)))
 objects = $(patsubst %.c,$(BUILD)/o/%.o,$(call sources,$1))
@@ -75,7 +75,7 @@ say = $(if $(V),,@echo '  $1 $2';)
 all: $(programs) $(BUILD)/include/sandbox_module.h
 
 help:
-	@sed -n 's/^#   //p' Makefile; echo 'targets: all deps man install uninstall demo check check-unit check-proc check-e2e check-attacks check-source check-clang check-clients check-full lint asan fuzz coverage bench clean'
+	@sed -n 's/^#   //p' Makefile; echo 'targets: all deps man install uninstall demo check check-unit check-proc check-e2e check-attacks check-source check-clang check-clients check-otp check-full lint asan fuzz coverage bench clean'
 
 $(BUILD)/o/%.o: %.c
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(our_cppflags) $(CPPFLAGS) $(our_cflags) $(CFLAGS) -MMD -MP -c $< -o $@
@@ -230,6 +230,12 @@ check-clients: deps-check
 	$(Q)SANDBOXD_BUILD=$(abspath $(BUILD)) python3 tests/clients/run.py $(BUILD)/npm/node_modules
 .PHONY: check-clients
 
+# the core of supervision trees against Erlang/OTP's own supervisor (tests/otp); needs nothing of Erlang but erlang-base
+check-otp: deps-otp
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all $(BUILD)/tests/otp/mutants
+	$(Q)SANDBOXD_BUILD=$(abspath $(BUILD)) python3 tests/otp/check.py $(if $(SCENARIOS),--scenarios $(SCENARIOS)) $(if $(SEED),--seed $(SEED))
+.PHONY: check-otp deps-otp
+
 lint: deps-check
 	$(Q)tests/lint.sh
 
@@ -238,10 +244,13 @@ packages := gcc libc6-dev pkg-config libuv1-dev libcjson-dev libseccomp-dev libs
 packages_check := check libsubunit-dev libcbor-dev g++ clang clang-tidy cppcheck
 # a node that didn't come as a package serves as well, and its npm can't stand beside the package's
 packages_clients := socat jq $(if $(shell command -v node),,nodejs) $(if $(shell command -v npm),,npm)
+packages_otp := erlang-base
 packages_fuzz := clang libclang-rt-14-dev llvm
 install_packages = missing=$$(for p in $1; do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
 	[ -z "$$missing" ] || { echo "missing packages: "$$missing; sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
 	$$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; }
+deps-otp:
+	$(Q)$(call install_packages,$(packages) $(packages_otp))
 deps-fuzz:
 	$(Q)$(call install_packages,$(packages) $(packages_fuzz))
 deps:

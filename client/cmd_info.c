@@ -81,6 +81,18 @@ static char *backoff_value(struct json_span backoff)
 	return output_format("next start in %" PRId64 " ms", left);
 }
 
+static char *frozen_value(struct json_span frozen)
+{
+	char *text, *all;
+
+	if (json_type(frozen) != '{')
+		return output_format("-");
+	text = output_text(json_get(frozen, "mechanism"));
+	all = output_format("by %s", text);
+	free(text);
+	return all;
+}
+
 static char *queue_value(struct json_span queue)
 {
 	char *waiting = output_text(json_get(queue, "waiting")),
@@ -121,7 +133,7 @@ static char *limits_value(struct json_span limits)
 
 static void print_last_exit(struct json_span last)
 {
-	static const char *const keys[] = { "class", "signal", "code", "version" };
+	static const char *const keys[] = { "class", "signal", "code", "version", "generation" };
 	char *line, *reason, *text;
 
 	if (json_type(last) != '{')
@@ -241,7 +253,7 @@ static void print_rest(struct json_span info)
 		"module", "state_version", "version", "created_at", "started_at", "restart", "profile",
 		"strict", "limits", "labels", "config", "restart_count", "budget", "backoff", "last_exit",
 		"queue", "functions", "timers", "state", "own_save", "abi", "security", "state_from", "state_kept", "versions", "sha256", "start_timeout_ms",
-		"shutdown_ms", "compiler" };
+		"shutdown_ms", "compiler", "heartbeat_ms", "restart_state", "next_restart_in_ms", "next", "frozen" };
 	struct json_iter it = json_iter_begin(info);
 	struct json_span key, value;
 
@@ -281,6 +293,8 @@ static void print_info(struct json_span info)
 	output_pair(stdout, "restarts", output_text(json_get(info, "restart_count")));
 	output_pair(stdout, "restart budget", budget_value(json_get(info, "budget")));
 	output_pair(stdout, "back-off", backoff_value(json_get(info, "backoff")));
+	output_pair(stdout, "next", output_text(json_get(info, "next")));
+	output_pair(stdout, "frozen", frozen_value(json_get(info, "frozen")));
 	print_last_exit(json_get(info, "last_exit"));
 	output_pair(stdout, "queue", queue_value(json_get(info, "queue")));
 	output_pair(stdout, "profile", output_text(json_get(info, "profile")));
@@ -290,6 +304,8 @@ static void print_info(struct json_span info)
 	output_pair(stdout, "config", output_text(json_get(info, "config")));
 	output_pair(stdout, "start timeout", milliseconds(json_get(info, "start_timeout_ms")));
 	output_pair(stdout, "shutdown", milliseconds(json_get(info, "shutdown_ms")));
+	output_pair(stdout, "heartbeat", milliseconds(json_get(info, "heartbeat_ms")));
+	output_pair(stdout, "restart state", output_text(json_get(info, "restart_state")));
 	output_pair(stdout, "state kept", output_text(json_get(info, "state_kept")));
 	output_pair(stdout, "object", output_text(json_get(info, "sha256")));
 	print_rest(info);

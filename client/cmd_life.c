@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * create, destroy, start, stop, restart, wait: the verbs whose answer is the state that a sandbox now has. */
+ * create, destroy, start, stop, restart, freeze, thaw, reset, wait: the verbs whose answer is the state that a sandbox now has. */
 #include <stdlib.h>
 
 #include "client/ctl.h"
@@ -66,6 +66,21 @@ int cmd_stop_run(struct ctl *s)
 }
 
 int cmd_restart_run(struct ctl *s)
+{
+	return run_plain(s);
+}
+
+int cmd_freeze_run(struct ctl *s)
+{
+	return run_plain(s);
+}
+
+int cmd_thaw_run(struct ctl *s)
+{
+	return run_plain(s);
+}
+
+int cmd_reset_run(struct ctl *s)
 {
 	return run_plain(s);
 }

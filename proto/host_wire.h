@@ -22,10 +22,11 @@
 #define HOST_WIRE_VERSION     1u
 #define HOST_MESSAGE_MAGIC    0x48584253u /* "SBXH" */
 #define HOST_ATTENTION_SIGNAL SIGURG      /* ignored by default: harmless before the handler stands */
+#define HOST_BEAT_SIGNAL      (SIGRTMAX - 1) /* of the host's own timer */
 
 enum host_message_type {
 	/* ---- control -> host ---- */
-	HOST_BEGIN = 1, /* {"profile","limits":{...}}: confine yourself -> REPORT. HOST_F_STATE: fd = planted faults (proto/fault.h) */
+	HOST_BEGIN = 1, /* {"profile","limits":{...}}, value[0] = heartbeat_ms, 0: none: confine yourself -> REPORT. HOST_F_STATE: fd = planted faults (proto/fault.h) */
 	HOST_START,     /* number = serial; {"path","config":any}; HOST_F_STATE: fd = sealed state to restore instead of `init` -> READY | FAILED, then exit 1 */
 	HOST_CALL,      /* number = call; body: one byte n, n bytes of function name, then the arguments (a JSON object) -> REPLY, in the order sent */
 	HOST_ACK,       /* sequence = replies up to it are acknowledged; every message to the host carries it too */
@@ -39,6 +40,7 @@ enum host_message_type {
 	HOST_COMMIT,    /* number = serial: the candidate is current -> COMMITTED; then old unmake, dlclose -> UNLOADED */
 	HOST_ABORT,     /* forget the candidate, kill a rehearsal, serve on with the old -> ABORTED */
 	HOST_STOP,      /* `stop` hook, `unmake` -> STOPPED, exit 0 */
+	HOST_PING,      /* number of the ping -> ALIVE, from the loop: it doesn't wait behind calls that wait */
 	HOST_TO_HOST__N,
 
 	/* ---- host -> control ---- */
@@ -58,6 +60,7 @@ enum host_message_type {
 	HOST_STOPPED,
 	HOST_DEATH,       /* body: struct host_death; written by the fault handler, then the host dies */
 	HOST_CAST_ENDED,  /* number = a cast that was answered; status 0, or 1: error body, its step is the function. Not kept, not repeated */
+	HOST_ALIVE,       /* number = the ping that it answers; 0: by itself, since the function that runs counts its beat up */
 	HOST_TO_CONTROL__N
 };
 

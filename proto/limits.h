@@ -65,6 +65,20 @@
                                                 * that isn't a state is an object of LIMIT_OBJECT_BYTES; a registry and its log need as much */
 #define LIMIT_DENIALS_NAMED     64    /* forbidden system calls of one process that are named; then the kernel answers alone */
 
+/* ---- groups ---- */
+#define LIMIT_GROUP_CHILDREN 1024  /* of one group */
+#define LIMIT_TREE_DEPTH     8     /* groups in groups, the top one included: an order to stop passes through in one step */
+#define LIMIT_TREE_NODES     16384 /* groups and children of one tree: as many as there may be sandboxes */
+#define LIMIT_GROUP_REQUESTS 64    /* requests that wait in one group's inbox; then `busy` */
+#define LIMIT_TREE_TURN      256   /* small pieces of work in one step of a tree */
+
+/* ---- simulations (sandboxd --simulate) ---- */
+#define LIMIT_SIMULATE_LINE_BYTES LIMIT_REQUEST_BYTES /* one scenario */
+#define LIMIT_SIMULATE_EVENTS     65536   /* of one scenario */
+#define LIMIT_SIMULATE_ACTIONS    1000000 /* of one scenario: a tree that restarts for ever ends here */
+#define LIMIT_SIMULATE_RESULT_BYTES (64u << 20)
+#define LIMIT_SIMULATE_TIME_MS    (366ll * 86400 * 1000)
+
 /* ---- host channel ---- */
 #define LIMIT_MESSAGE_BYTES   (64u << 10) /* one SEQPACKET message, header included; larger bodies travel by memfd */
 #define LIMIT_BODY_BYTES      (1u << 20)  /* arguments, a reply, a configuration */
@@ -94,6 +108,7 @@
 #define LIMIT_ROW_BYTES      4096 /* stride of a row of a module's tables: room for what later versions append */
 
 /* ---- observation ---- */
+#define LIMIT_DECISIONS       16   /* kept of each sandbox for explain, in its spec: three restarts with all that led to them */
 #define LIMIT_EVENTS          4096 /* kept in memory */
 #define LIMIT_EVENT_BYTES     (8u << 10) /* one event; a larger one keeps its head and says truncated */
 #define LIMIT_EVENTS_BYTES    (4u << 20) /* all kept events: 1 KiB each on average, most need a fifth of it */

@@ -557,6 +557,8 @@ SBX_PRINTF_(3, 4) static inline void sbx_log(struct sbx *x, enum sbx_level level
 /* Milliseconds since 1970. */
 static inline int64_t sbx_now_ms(struct sbx *x) { return x->host->now_ms(x); }
 /* In a long loop: if (sbx_stop_asked(x)) return sbx_fail(x, "cancelled", "..."); It also says that the code is alive. */
+/* Where a sandbox has heartbeat_ms, a function that runs longer must call one of these two more often than that, or it is killed. */
+static inline void sbx_heartbeat(struct sbx *x) { *x->beat = *x->beat + 1; }
 static inline bool sbx_stop_asked(struct sbx *x) { *x->beat = *x->beat + 1; return *x->attention != 0; }
 /* In restore and migrate: the version of the state that came. */
 static inline uint32_t sbx_old_version(struct sbx *x) { return x->host->version(x, 1); }

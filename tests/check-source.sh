@@ -18,13 +18,14 @@ allowed() {
 	daemon/host/codec/*) echo '^(daemon/host/codec|proto)/' ;;
 	daemon/host/state/*) echo '^(daemon/host/(state|codec|module)|proto)/' ;;
 	daemon/host/*) echo '^(daemon/host|proto)/' ;;
+	daemon/simulate/*) echo '^(daemon/(simulate|supervise)|proto)/' ;;
 	daemon/supervise/*) echo '^(daemon/supervise|proto)/' ;;
 	daemon/reload/*) echo '^(daemon/reload|proto)/' ;;
 	daemon/store/*) echo '^(daemon/store|proto)/' ;;
 	daemon/observe/*) echo '^(daemon/observe|proto)/|^daemon/store/storage\.h$' ;;
 	daemon/front/*) echo '^(daemon/(front|store)|proto)/|^daemon/control/control\.h$' ;;
 	daemon/sandbox/*) echo '^(daemon/(sandbox|supervise|reload|store|observe)|proto)/|^daemon/front/rpc(_key)?\.h$|^daemon/control/(control|spawner_link|shutdown)\.h$' ;;
-	daemon/control/*) echo '^(daemon/(control|front|sandbox|supervise|reload|store|observe)|proto)/' ;;
+	daemon/control/*) echo '^(daemon/(control|front|sandbox|simulate|supervise|reload|store|observe)|proto)/' ;;
 	client/*) echo '^(client|proto)/' ;;
 	*) echo '.' ;;
 	esac

@@ -79,7 +79,7 @@ static bool is_starting(const struct sandbox *sb)
 
 static bool is_up(const struct sandbox *sb)
 {
-	return sb->life.state == LIFE_RUNNING || sb->life.state == LIFE_RELOADING;
+	return sb->life.state == LIFE_RUNNING || sb->life.state == LIFE_RELOADING || sb->life.state == LIFE_FROZEN;
 }
 
 static enum rpc_key_fate resolve_life(const struct sandbox *sb, const struct outcome *row, struct buf *to)

@@ -188,6 +188,48 @@ const struct rpc_done *sandbox_restart_request(struct control *c, struct rpc_req
 	return life_request(c, r, LIFE_RESTART, wants_kept(r));
 }
 
+const struct rpc_done *sandbox_freeze_request(struct control *c, struct rpc_request *r)
+{
+	struct err e = ERR_INIT;
+	struct sandbox *sb = handler_sandbox(c, r, &e);
+
+	return sb ? sandbox_freeze(sb, r, true) : rpc_error(r, &e, NULL);
+}
+
+const struct rpc_done *sandbox_thaw_request(struct control *c, struct rpc_request *r)
+{
+	struct err e = ERR_INIT;
+	struct sandbox *sb = handler_sandbox(c, r, &e);
+
+	return sb ? sandbox_freeze(sb, r, false) : rpc_error(r, &e, NULL);
+}
+
+const struct rpc_done *sandbox_reset_request(struct control *c, struct rpc_request *r)
+{
+	const struct rpc_done *taken;
+	struct err e = ERR_INIT;
+	struct sandbox *sb = handler_sandbox(c, r, &e);
+
+	if (!sb)
+		return rpc_error(r, &e, NULL);
+	if (!sandbox_request(sb, LIFE_RESET, false, NULL)) {
+		err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, life_state_text(sb->life.state));
+		return rpc_error(r, &e, NULL);
+	}
+	sandbox_keep_spec(sb);
+	taken = rpc_pending(r);
+	answer_info_durable(r, sb);
+	return taken;
+}
+
+const struct rpc_done *sandbox_explain_request(struct control *c, struct rpc_request *r)
+{
+	struct err e = ERR_INIT;
+	struct sandbox *sb = handler_sandbox(c, r, &e);
+
+	return sb ? sandbox_explain(sb, r) : rpc_error(r, &e, NULL);
+}
+
 /* ---- calls and code ---- */
 
 const struct rpc_done *sandbox_call_request(struct control *c, struct rpc_request *r)

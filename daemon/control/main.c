@@ -16,6 +16,7 @@
 #include "daemon/sandbox/sandbox.h"
 #include "daemon/control/shutdown.h"
 #include "daemon/control/spawner_link.h"
+#include "daemon/simulate/simulate.h"
 #include "daemon/observe/events.h"
 #include "daemon/observe/log_writer.h"
 #include "daemon/store/database.h"
@@ -182,12 +183,14 @@ static int control_start(struct control *c, struct err *e)
 	return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	static struct control control;
 	struct err e = ERR_INIT;
 	struct sigaction ignore = { .sa_handler = SIG_IGN };
 
+	if (argc > 1)
+		return simulate_main(argc, argv);
 	log_init("sandboxd-control", LOG_LEVEL_INFO);
 	(void)sigaction(SIGPIPE, &ignore, NULL);
 	(void)sigaction(SIGXFSZ, &ignore, NULL); /* a quota is an error of write */

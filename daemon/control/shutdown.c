@@ -69,6 +69,7 @@ static void stop_for_end(struct sandbox *sb)
 	case LIFE_STARTING:
 	case LIFE_RUNNING:
 	case LIFE_RELOADING:
+	case LIFE_FROZEN:
 	case LIFE_STOPPING:
 	case LIFE_BACKOFF:
 		break;

@@ -29,14 +29,15 @@ static const struct {
 } shared[] = {
 	{ "sandbox",
 		"{id: s, status: s, status_reason: s~, owner: i, module: s~, version: i~, abi: s~, state_version: i~, sha256: s~, created_at: i, pid: i~,"
-		" generation: i~, started_at: i~, state_from: s~, state_kept: b, persist: b, durable: b, restart: s, start_timeout_ms: i, shutdown_ms: i, profile: s,"
+		" generation: i~, started_at: i~, state_from: s~, state_kept: b, persist: b, durable: b, restart: s, start_timeout_ms: i, shutdown_ms: i, heartbeat_ms: i, restart_state: s, profile: s,"
 		" strict: b, limits: {max_memory: w, max_file_size: w, max_processes: i, max_open_files: i}, labels: o, config: o,"
-		" restart_count: i, budget: {used: i, allowed: i, period_ms: i, resets_in_ms: i}, backoff: o~, last_exit: $last_exit~,"
+		" restart_count: i, budget: {used: i, allowed: i, period_ms: i, frees_in_ms: i, resets_in_ms: i}, backoff: o~,"
+		" next_restart_in_ms: i~, next: s~, frozen: {mechanism: s}~, last_exit: $last_exit~,"
 		" queue: {waiting: i, running: i, max: i, done: i, failed: i}, versions: [$version], functions: [$function]~, timers: [s]~, state: a, own_save: b~,"
 		" security: [$protection]~, compiler?: {warnings: s}}" },
 	{ "row", "{id: s, status: s, status_reason: s~, owner: i, module: s~, version: i~, pid: i~, restart_count: i, created_at: i}" },
 	{ "last_exit",
-		"{reason: s, class: s, signal?: i, code?: i, at: i, uptime_ms: i, version: i, text: s, words: s}" },
+		"{reason: s, class: s, signal?: i, code?: i, at: i, uptime_ms: i, version: i, generation: i, text: s, words: s}" },
 	{ "version",
 		"{version: i, sha256: s, bytes: i, state_version: i, loaded_at: i, loads: i, author: i, origin: s, source_name?: s~, status: s}" },
 	{ "function", "{name: s, parameters: [{name: s, type: s, optional: b, default?: a}]}" },
@@ -61,6 +62,11 @@ static const char *const results[METHOD__N] = {
 	[METHOD_SANDBOX_START] = "$sandbox",
 	[METHOD_SANDBOX_STOP] = "$sandbox",
 	[METHOD_SANDBOX_RESTART] = "$sandbox",
+	[METHOD_SANDBOX_FREEZE] = "$sandbox",
+	[METHOD_SANDBOX_THAW] = "$sandbox",
+	[METHOD_SANDBOX_RESET] = "$sandbox",
+	[METHOD_SANDBOX_EXPLAIN] = ("{id: s, status: s, status_reason: s~, next: s~, forgotten: i, decisions: [{at: i, kind: s, text: s, generation: i,"
+				    " version: i, used?: i, allowed?: i, period_ms?: i, delay_ms?: i, jitter_ms?: i}]}"),
 	[METHOD_SANDBOX_LIST] = "{sandboxes: [$row], next: s~}",
 	[METHOD_SANDBOX_INFO] = "$sandbox",
 	[METHOD_SANDBOX_CALL] = "{result: a, version: i}",

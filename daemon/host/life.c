@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "daemon/host/attention.h"
+#include "daemon/host/beat.h"
 #include "daemon/host/confine.h"
 #include "daemon/host/death.h"
 #include "daemon/host/lines.h"
@@ -35,7 +36,7 @@ static void last_word(const char *text)
 void life_begin(struct host *h, const struct host_message *head, const char *body, int state_fd)
 {
 	struct instance_host services = {
-		.log = lines_log, .last_word = last_word, .attention = &attention_word, .running = code_hook
+		.log = lines_log, .last_word = last_word, .attention = &attention_word, .beat = &beat_word, .running = code_hook
 	};
 	struct buf report = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -47,7 +48,7 @@ void life_begin(struct host *h, const struct host_message *head, const char *bod
 		death_end(HOST_EXIT_CONTRACT, e.text);
 	if (state_fd >= 0 && fault_use(state_fd, &e) < 0)
 		death_end(HOST_EXIT_CONTRACT, e.text);
-	if (!walls.stand && confine_apply(&c, &e) < 0)
+	if (beat_start(h->channel_fd, h->generation, head->value[0], &e) < 0 || (!walls.stand && confine_apply(&c, &e) < 0))
 		life_fail(h, &e, "confine");
 	services.memory_bytes = c.limits.max_memory_bytes;
 	instance_set_host(&services);

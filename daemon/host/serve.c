@@ -182,6 +182,12 @@ static void serve_ack(struct host *h, const struct host_message *head, const cha
 	(void)h, (void)head, (void)body, (void)state_fd; /* every message's sequence was looked at already */
 }
 
+static void serve_ping(struct host *h, const struct host_message *head, const char *body, int state_fd)
+{
+	(void)body, (void)state_fd;
+	host_post(h, HOST_ALIVE, head->number, 0, 0, NULL);
+}
+
 /* ---- the table ---- */
 
 enum verdict { END, REFUSE, DO }; /* END: the contract is broken */
@@ -206,6 +212,7 @@ static const struct serve_row {
 	[HOST_LOAD]     = { txn_load,     HOST_LOADED,    { REFUSE, REFUSE, DO,      REFUSE }, MUST_FD, false },
 	[HOST_COMMIT]   = { txn_commit,   HOST_COMMITTED, { END,    DO,     END,     DO }, NO_FD, false },
 	[HOST_ABORT]    = { txn_abort,    HOST_ABORTED,   { DO,     DO,     DO,      DO }, NO_FD, false },
+	[HOST_PING]     = { serve_ping,   HOST_ALIVE,     { DO,     DO,     DO,      DO }, NO_FD, true },
 	[HOST_STOP]     = { life_stop,    HOST_STOPPED,   { DO,     DO,     DO,      DO }, NO_FD, false },
 };
 /* clang-format on */

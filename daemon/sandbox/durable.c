@@ -360,6 +360,7 @@ static bool is_wanted(const struct sandbox *sb)
 	case LIFE_STARTING:
 	case LIFE_RUNNING:
 	case LIFE_RELOADING:
+	case LIFE_FROZEN:
 	case LIFE_BACKOFF:
 		return true;
 	case LIFE_STOPPED:

@@ -33,7 +33,7 @@ static void reason_of(struct last_exit *x, const struct host *h, const struct sp
 		(void)snprintf(x->reason, sizeof x->reason, "forbidden system call");
 		(void)snprintf(x->text, sizeof x->text, "%s", h->denied);
 	} else if (h && h->kill_text[0]) {
-		(void)snprintf(x->reason, sizeof x->reason, "killed");
+		(void)snprintf(x->reason, sizeof x->reason, "%s", h->kill_reason[0] ? h->kill_reason : "killed");
 		(void)snprintf(x->text, sizeof x->text, "%s", h->kill_text);
 	} else if (h && h->killed) {
 		(void)snprintf(x->reason, sizeof x->reason, "%s", life_kill_text(killed));
@@ -86,6 +86,7 @@ static void exit_event(const struct sandbox *sb)
 	json_out_text(o, "text", x->text);
 	json_out_i64(o, "uptime_ms", x->uptime_ms);
 	json_out_u64(o, "version", x->version);
+	json_out_u64(o, "generation", x->generation);
 	events_end(sb->control->events);
 }
 
@@ -95,7 +96,7 @@ void exit_record(struct sandbox *sb, const struct spawner_message *m)
 	struct last_exit *x = &sb->last_exit;
 
 	*x = (struct last_exit){ .happened = true, .at_ms = clock_wall_ms(), .uptime_ms = m->ended_ms - m->started_ms,
-		.wait_status = m->status, .version = sb->versions.current };
+		.wait_status = m->status, .version = sb->versions.current, .generation = m->generation };
 	x->exit = life_exit_class(m->status, h && h->asked, h && h->killed);
 	if (h && h->kill_text[0])
 		x->exit = LIFE_EXIT_ERROR;
@@ -119,7 +120,7 @@ void sandbox_exited(struct sandbox *sb, const struct spawner_message *m)
 	struct spawner_message ack;
 	struct host *h = sb->host;
 	char text[sizeof sb->last_exit.reason + sizeof sb->last_exit.text + 4];
-	bool found;
+	bool found, adopted;
 
 	spawner_message_init(&ack, SPAWNER_ACK_EXIT, sb->spec.id);
 	ack.generation = m->generation;
@@ -130,6 +131,7 @@ void sandbox_exited(struct sandbox *sb, const struct spawner_message *m)
 	sandbox_hold(sb);
 	h->exited = true;
 	found = h->found;
+	adopted = h->adopted;
 	host_link_drain(&h->link);
 	exit_record(sb, m);
 	sb->host = NULL;
@@ -137,7 +139,7 @@ void sandbox_exited(struct sandbox *sb, const struct spawner_message *m)
 	host_abandon(h);
 	(void)snprintf(text, sizeof text, "%s%s%s", sb->last_exit.reason, sb->last_exit.text[0] ? ": " : "", sb->last_exit.text);
 	calls_crashed(&sb->calls, sb->spec.id, text);
-	if (sandbox_found_exited(sb, found, m->started_ms))
+	if (sandbox_found_exited(sb, found, adopted, m->started_ms))
 		(void)0; /* told as what a take-over found */
 	else if (txn_active(&sb->txn))
 		sandbox_txn_event(sb, TXN_EV_HOST_DIED, 0); /* tells the life when it is finished */
@@ -168,6 +170,7 @@ void last_exit_json(const struct sandbox *sb, struct json_out *o, const char *ke
 	json_out_i64(o, "at", x->at_ms);
 	json_out_i64(o, "uptime_ms", x->uptime_ms);
 	json_out_u64(o, "version", x->version);
+	json_out_u64(o, "generation", x->generation);
 	json_out_text(o, "text", x->text);
 	json_out_text(o, "words", x->words);
 	json_out_object_end(o);

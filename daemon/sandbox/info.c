@@ -86,11 +86,14 @@ static void policy_json(const struct sandbox *sb, struct json_out *o)
 {
 	const struct life_policy *p = &sb->spec.policy;
 	int64_t now = clock_monotonic_ms();
+	char next[160];
 	struct budget_view b = budget_view(&sb->life.budget, &p->budget, now);
 
 	json_out_text(o, "restart", life_restart_text(p->restart));
 	json_out_u64(o, "start_timeout_ms", p->start_timeout_ms);
 	json_out_u64(o, "shutdown_ms", p->shutdown_ms);
+	json_out_u64(o, "heartbeat_ms", sb->spec.heartbeat_ms);
+	json_out_text(o, "restart_state", p->from_checkpoint ? "checkpoint" : "fresh");
 	json_out_text(o, "profile", sb->spec.profile);
 	json_out_bool(o, "strict", sb->spec.strict);
 	limits_json(&sb->spec.limits, o);
@@ -101,6 +104,7 @@ static void policy_json(const struct sandbox *sb, struct json_out *o)
 	json_out_u64(o, "used", b.used);
 	json_out_u64(o, "allowed", b.allowed);
 	json_out_u64(o, "period_ms", p->budget.period_ms);
+	json_out_i64(o, "frees_in_ms", b.frees_ms);
 	json_out_i64(o, "resets_in_ms", b.resets_ms);
 	json_out_object_end(o);
 	if (sb->life.state == LIFE_BACKOFF) {
@@ -109,6 +113,22 @@ static void policy_json(const struct sandbox *sb, struct json_out *o)
 		json_out_object_end(o);
 	} else {
 		json_out_null(o, "backoff");
+	}
+	if (sb->life.state == LIFE_BACKOFF)
+		json_out_i64(o, "next_restart_in_ms", sb->life.timer_at_ms > now ? sb->life.timer_at_ms - now : 0);
+	else
+		json_out_null(o, "next_restart_in_ms");
+	decision_next_text(&sb->life, p, now, next, sizeof next);
+	if (next[0])
+		json_out_text(o, "next", next);
+	else
+		json_out_null(o, "next");
+	if (sb->life.state == LIFE_FROZEN) {
+		json_out_object(o, "frozen");
+		json_out_text(o, "mechanism", "signals");
+		json_out_object_end(o);
+	} else {
+		json_out_null(o, "frozen");
 	}
 }
 

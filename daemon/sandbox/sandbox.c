@@ -64,7 +64,8 @@ struct sandbox *sandbox_new(struct control *c, struct spec *spec_take, struct er
 	uv_timer_init(c->loop, &sb->txn_timer);
 	uv_timer_init(c->loop, &sb->call_timer);
 	sb->life_timer.data = sb->txn_timer.data = sb->call_timer.data = sb;
-	sb->open_handles = 3;
+	watch_init(sb);
+	sb->open_handles = 4;
 	sb->call_timer.timer_cb = call_timer_cb;
 	return sb;
 }
@@ -145,11 +146,13 @@ static void sandbox_gone_finish(struct sandbox *sb)
 		(void)rpc_error(r, &sb->gone_error, extra);
 	}
 	waits_gone(sb);
+	freeze_fini(sb);
 	err_set(&sb->gone_error, ERR_NOT_FOUND, "sandbox %s has been destroyed", sb->spec.id);
 	calls_refuse(&sb->calls, &sb->gone_error);
 	uv_close((uv_handle_t *)&sb->life_timer, timer_closed_cb);
 	uv_close((uv_handle_t *)&sb->txn_timer, timer_closed_cb);
 	uv_close((uv_handle_t *)&sb->call_timer, timer_closed_cb);
+	uv_close((uv_handle_t *)&sb->watch.timer, timer_closed_cb);
 	sb->gone = true; /* freed when the last timer is closed, or later */
 }
 
@@ -214,6 +217,7 @@ void sandbox_discard(struct sandbox *sb)
 	uv_close((uv_handle_t *)&sb->life_timer, timer_closed_cb);
 	uv_close((uv_handle_t *)&sb->txn_timer, timer_closed_cb);
 	uv_close((uv_handle_t *)&sb->call_timer, timer_closed_cb);
+	uv_close((uv_handle_t *)&sb->watch.timer, timer_closed_cb);
 	sb->gone = true;
 }
 

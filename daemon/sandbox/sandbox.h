@@ -11,6 +11,9 @@
  *   transaction.c (daemon/reload) decides; sandbox_txn.c carries a reload or a save out
  *   take_over.c a new control finds it in the spawner's table
  *   durable.c   what of it is on disk; answers wait for that
+ *   freeze.c    its processes are stopped and go on
+ *   watch.c     the heartbeat
+ *   explain.c   the decision log
  *   restore.c   it comes back after a restart of the machine
  *   info.c      shows it
  * Loop thread only. */
@@ -32,6 +35,7 @@
 #include "daemon/observe/logs.h"
 #include "daemon/reload/transaction.h"
 #include "daemon/reload/versions.h"
+#include "daemon/supervise/decision.h"
 #include "daemon/supervise/life.h"
 
 #define PROFILE_BYTES 16
@@ -43,6 +47,7 @@ struct spec {
 	struct life_policy policy;
 	struct host_limits limits;       /* 0: default */
 	uint32_t max_queue;
+	uint32_t heartbeat_ms;           /* 0: nobody watches */
 	char profile[PROFILE_BYTES];
 	bool strict;
 	bool persist;                    /* over a restart of the machine; false: no disk is touched */
@@ -57,6 +62,7 @@ struct last_exit {
 	enum life_exit exit;
 	int wait_status;
 	uint32_t version;
+	uint64_t generation;
 	char reason[64];                 /* "signal SIGSEGV", "exit status 3", "start_timeout", ... */
 	char text[192];                  /* from the death note, or why we ended it */
 	char words[LIMIT_LAST_WORDS_BYTES]; /* last output */
@@ -74,10 +80,13 @@ struct host {
 	bool reported, ready;
 	bool ready_waits;                /* for its pid */
 	bool found;                      /* taken over: no STATUS yet */
+	bool adopted;                    /* and the life has been told of it without one */
+	bool frozen;                     /* when it was taken over */
 	bool undoing;                    /* taken over in a reload: ABORT was sent */
 	unsigned old_casts;              /* taken over: so many casts of earlier clients may still tell that they failed */
 	char denied[96];                 /* the system call that it was killed for; "" */
 	char kill_text[96];              /* why control killed it outside the life's rules; "" */
+	char kill_reason[16];            /* its word for last_exit; "": killed */
 	unsigned old_replies;            /* to calls of an earlier control */
 	struct host_death death;
 	bool has_death;
@@ -142,6 +151,14 @@ struct sandbox {
 	struct log_writer *log_writer;   /* NULL: the log is in memory only */
 	int ring_kept;                   /* the ring that the spawner holds; -1 */
 	struct wait *waits;              /* requests that wait for a state (waits.h) */
+	struct decisions decisions;      /* explain.c */
+	struct rpc_request *freeze_request; /* a freeze or thaw that the spawner carries out */
+	struct {
+		uv_timer_t timer;
+		bool asked, late;        /* a ping is out; its time is over once */
+		uint64_t number;
+		int64_t since_ms;        /* monotonic: the ping, or what was heard since */
+	} watch;
 	uv_timer_t life_timer, txn_timer, call_timer;
 	unsigned open_handles;
 	bool gone;                       /* out of the registry */
@@ -193,6 +210,25 @@ bool sandbox_request(struct sandbox *sb, enum life_event_type type, bool keep_st
 void sandbox_adopt(struct sandbox *sb, const struct life_finding *found); /* after a restart of control */
 void sandbox_boot(struct sandbox *sb, bool wanted, uint32_t delay_ms);    /* after a restart of the machine */
 
+/* ---- explain.c ---- */
+void explain_step(struct sandbox *sb, const struct life *before, const struct life_event *ev, const struct life_actions *a);
+void explain_note(struct sandbox *sb, enum decision_kind kind, const char *what);
+void explain_save(const struct sandbox *sb, struct json_out *o);
+void explain_load(struct sandbox *sb, struct json_span saved);
+const struct rpc_done *sandbox_explain(struct sandbox *sb, struct rpc_request *r);
+
+/* ---- freeze.c ---- */
+void freeze_do(struct sandbox *sb);         /* LIFE_DO_FREEZE */
+void thaw_do(struct sandbox *sb);           /* LIFE_DO_THAW */
+const struct rpc_done *sandbox_freeze(struct sandbox *sb, struct rpc_request *r, bool freeze);
+void freeze_fini(struct sandbox *sb);       /* it is gone: whoever waits is told */
+
+/* ---- watch.c ---- */
+void watch_init(struct sandbox *sb);
+void watch_update(struct sandbox *sb);      /* its state or its host may have changed */
+void watch_thawed(struct sandbox *sb);
+void watch_heard(struct sandbox *sb, uint64_t answers); /* its host has sent something; answers: the number of a ping, or 0 */
+
 /* ---- start.c ---- */
 void sandbox_start(struct sandbox *sb, enum life_from from);
 void sandbox_started_host(struct sandbox *sb, struct host *h); /* said BEGIN and START */
@@ -238,7 +274,7 @@ void reload_answer(struct sandbox *sb, const struct txn_actions *a);
 int take_over(struct control *c, struct database_found *found, void (*ready)(struct control *c), struct err *e);
 void sandbox_found(struct sandbox *sb, const struct host_message *status); /* STATUS of a host taken over */
 /* It ended before it said anything: true when that was told to the life as what was found. */
-bool sandbox_found_exited(struct sandbox *sb, bool found, int64_t started_ms);
+bool sandbox_found_exited(struct sandbox *sb, bool found, bool adopted, int64_t started_ms);
 bool sandbox_found_aborted(struct sandbox *sb);   /* ABORTED: true when it ends what a take-over undid */
 
 /* ---- restore.c ---- */

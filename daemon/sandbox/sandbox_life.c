@@ -149,9 +149,14 @@ static void do_notes(struct sandbox *sb, const struct life_actions *a)
 	}
 	if (a->set & LIFE_DO_NOTE_CRASHED)
 		events_add(ev, "sandbox.crashed", sb->spec.id, sb->spec.owner, "reason", life_reason_text(a->reason));
+	if (a->set & LIFE_DO_SET_ASIDE) {
+		events_add(ev, "sandbox.state_set_aside", sb->spec.id, sb->spec.owner, "why", "starts from it failed twice");
+		log_warning("sandbox=%s starts from the kept state failed twice: the next one is fresh", sb->spec.id);
+	}
 	if (a->set & LIFE_DO_NOTE_RESTART) {
 		o = events_begin(ev, "sandbox.restarting", sb->spec.id, sb->spec.owner);
 		json_out_u64(o, "delay_ms", a->delay_ms);
+		json_out_u64(o, "jitter_ms", a->jitter_ms);
 		json_out_u64(o, "restarts", sb->life.restarts);
 		events_end(ev);
 	}
@@ -178,6 +183,8 @@ static void refuse_calls(struct sandbox *sb)
 
 static void sandbox_apply(struct sandbox *sb, const struct life_actions *a)
 {
+	if (a->set & LIFE_DO_THAW)
+		thaw_do(sb);
 	if (a->set & LIFE_DO_CLEAR_TIMER)
 		uv_timer_stop(&sb->life_timer);
 	if (a->set & LIFE_DO_DROP_STATE)
@@ -196,9 +203,11 @@ static void sandbox_apply(struct sandbox *sb, const struct life_actions *a)
 		sandbox_start(sb, a->from);
 	if (a->set & LIFE_DO_SET_TIMER)
 		uv_timer_start(&sb->life_timer, life_timer_cb, a->timer_ms, 0);
+	if (a->set & LIFE_DO_FREEZE)
+		freeze_do(sb);
 	do_notes(sb, a);
 	if (a->set & (LIFE_DO_NOTE_STARTED | LIFE_DO_NOTE_CRASHED | LIFE_DO_NOTE_RESTART | LIFE_DO_NOTE_GAVE_UP | LIFE_DO_ANSWER |
-			     LIFE_DO_BEGIN_START | LIFE_DO_DROP_STATE) &&
+			     LIFE_DO_BEGIN_START | LIFE_DO_DROP_STATE | LIFE_DO_THAW) &&
 		!(a->set & LIFE_DO_GONE))
 		sandbox_keep_spec(sb);
 	durable_life(sb);
@@ -207,12 +216,13 @@ static void sandbox_apply(struct sandbox *sb, const struct life_actions *a)
 	if (a->set & LIFE_DO_GONE)
 		sandbox_gone(sb);
 	refuse_calls(sb);
+	watch_update(sb);
 	sandbox_pump(sb);
 }
 
 static struct life_event event_of(enum life_event_type type)
 {
-	return (struct life_event){ .type = type, .now_ms = clock_monotonic_ms() };
+	return (struct life_event){ .type = type, .now_ms = clock_monotonic_ms(), .random = arc4random() };
 }
 
 static void state_event(struct sandbox *sb, enum life_state before)
@@ -233,13 +243,15 @@ static void apply_and_drain(struct sandbox *sb, const struct life_actions *first
 	sandbox_apply(sb, &a);
 	while (sb->n_facts > 0) {
 		struct life_event ev = sb->facts[0];
-		enum life_state before = sb->life.state;
+		const struct life was = sb->life;
+		enum life_state before = was.state;
 
 		memmove(&sb->facts[0], &sb->facts[1], --sb->n_facts * sizeof sb->facts[0]);
 		if (life_step(&sb->life, &sb->spec.policy, &ev, &a) != LIFE_TAKEN) {
 			log_debug("sandbox=%s %s is ignored while %s", sb->spec.id, life_event_text(ev.type), life_state_text(before));
 			continue;
 		}
+		explain_step(sb, &was, &ev, &a);
 		state_event(sb, before);
 		sandbox_apply(sb, &a);
 	}
@@ -267,6 +279,7 @@ void sandbox_adopt(struct sandbox *sb, const struct life_finding *found)
 	struct life_actions a;
 
 	life_adopt(&sb->life, &sb->spec.policy, found, clock_monotonic_ms(), &a);
+	explain_note(sb, DECISION_TAKEN_OVER, life_state_text(sb->life.state));
 	apply_and_drain(sb, &a);
 }
 
@@ -286,14 +299,16 @@ void sandbox_boot(struct sandbox *sb, bool wanted, uint32_t delay_ms)
 bool sandbox_request(struct sandbox *sb, enum life_event_type type, bool keep_state, struct rpc_request *r)
 {
 	struct life_event ev = event_of(type);
-	enum life_state before = sb->life.state;
-	enum life_request pending = sb->life.pending;
+	const struct life was = sb->life;
+	enum life_state before = was.state;
+	enum life_request pending = was.pending;
 	struct rpc_request *overridden = sb->request;
 	struct life_actions a;
 
 	ev.keep_state = keep_state;
 	if (life_step(&sb->life, &sb->spec.policy, &ev, &a) != LIFE_TAKEN)
 		return false;
+	explain_step(sb, &was, &ev, &a);
 	if (type <= LIFE_DESTROY) {
 		sb->failure = (struct err)ERR_INIT;
 		sb->failure_step[0] = '\0';

@@ -138,6 +138,8 @@ int spec_from_request(struct spec *s, const struct control *c, const struct rpc_
 	p->budget.period_ms = (uint32_t)rpc_integer(r, "period_ms", DEFAULT_RESTART_PERIOD_MS);
 	p->start_timeout_ms = (uint32_t)rpc_integer(r, "start_timeout_ms", DEFAULT_START_TIMEOUT_MS);
 	p->shutdown_ms = (uint32_t)rpc_integer(r, "shutdown_ms", DEFAULT_SHUTDOWN_MS);
+	p->from_checkpoint = rpc_text(r, "restart_state") && strcmp(rpc_text(r, "restart_state"), "checkpoint") == 0;
+	s->heartbeat_ms = (uint32_t)rpc_integer(r, "heartbeat_ms", 0);
 	if (config.at && config.size > LIMIT_SPEC_BYTES / 2)
 		return err_set(e, ERR_BAD_PARAM, "config has %zu bytes, more than %u", config.size, LIMIT_SPEC_BYTES / 2);
 	if ((limits.at && limits_from_json(&s->limits, &c->begin, limits, e) < 0) || (labels.at && labels_check(labels, e) < 0))
@@ -162,6 +164,8 @@ static void policy_save(const struct spec *s, struct json_out *o)
 	json_out_u64(o, "period_ms", p->budget.period_ms);
 	json_out_u64(o, "start_timeout_ms", p->start_timeout_ms);
 	json_out_u64(o, "shutdown_ms", p->shutdown_ms);
+	json_out_text(o, "restart_state", p->from_checkpoint ? "checkpoint" : "fresh");
+	json_out_u64(o, "heartbeat_ms", s->heartbeat_ms);
 	json_out_u64(o, "max_queue", s->max_queue);
 	json_out_text(o, "profile", s->profile);
 	json_out_bool(o, "strict", s->strict);
@@ -186,6 +190,7 @@ static void last_exit_save(const struct last_exit *x, struct json_out *o)
 	json_out_u64(o, "exit", (uint64_t)x->exit);
 	json_out_i64(o, "wait_status", x->wait_status);
 	json_out_u64(o, "version", x->version);
+	json_out_u64(o, "generation", x->generation);
 	json_out_text(o, "reason", x->reason);
 	json_out_text(o, "text", x->text);
 	json_out_text(o, "words", x->words);
@@ -260,6 +265,7 @@ char *spec_text(const struct sandbox *sb, enum spec_form form, size_t *ret_size,
 		json_out_u64(&o, "candidate_serial", sb->candidate_serial);
 	}
 	life_save(&sb->life, &o);
+	explain_save(sb, &o);
 	last_exit_save(&sb->last_exit, &o);
 	if (sb->security && b.size + strlen(sb->security) < LIMIT_SPEC_BYTES - 64)
 		json_out_raw(&o, "security", sb->security, strlen(sb->security));
@@ -352,6 +358,8 @@ static void last_exit_load(struct last_exit *x, struct json_span saved)
 		get_u32(saved, "version", &x->version);
 	x->exit = (enum life_exit)exit;
 	x->wait_status = (int)status;
+	if (!json_u64(json_get(saved, "generation"), &x->generation))
+		x->generation = 0; /* written by an earlier version */
 	(void)get_text(saved, "reason", x->reason, sizeof x->reason);
 	(void)get_text(saved, "text", x->text, sizeof x->text);
 	(void)get_text(saved, "words", x->words, sizeof x->words);
@@ -376,6 +384,10 @@ static int policy_load(struct spec *s, struct json_span top, struct err *e)
 		p->budget.period_ms == 0)
 		return err_set(e, ERR_IO, "a kept spec lacks a member of the policy");
 	p->restart = restart_from_text(restart);
+	/* What an earlier version didn't write is as it was then. */
+	p->from_checkpoint = json_string_is(json_get(top, "restart_state"), "checkpoint");
+	if (!get_u32(top, "heartbeat_ms", &s->heartbeat_ms))
+		s->heartbeat_ms = 0;
 	return 0;
 }
 
@@ -428,6 +440,7 @@ int spec_load(struct sandbox *sb, const char *json, size_t size, struct err *e)
 	sb->booting = json_bool(json_get(top, "boot"), &sb->disk.wanted);
 	(void)get_text(top, "state_from", sb->state_from, sizeof sb->state_from);
 	last_exit_load(&sb->last_exit, json_get(top, "last_exit"));
+	explain_load(sb, json_get(top, "decisions"));
 	s->config = get_raw(top, "config");
 	s->labels = get_raw(top, "labels");
 	sb->security = get_raw(top, "security");

@@ -215,7 +215,7 @@ static void send_begin(struct sandbox *sb)
 	json_out_u64(&o, "max_open_files", sb->spec.limits.max_open_files);
 	json_out_object_end(&o);
 	json_out_object_end(&o);
-	(void)host_link_send(&sb->host->link, HOST_BEGIN, 0, 0, b.data, b.size, sb->control->begin.has_faults ? CONTROL_FD_FAULTS : -1);
+	(void)host_link_send(&sb->host->link, HOST_BEGIN, 0, sb->spec.heartbeat_ms, b.data, b.size, sb->control->begin.has_faults ? CONTROL_FD_FAULTS : -1);
 	buf_fini(&b);
 }
 

@@ -153,7 +153,7 @@ static struct sandbox *entry_sandbox(struct control *c, struct entry *en, struct
 static void adopt(struct sandbox *sb, enum life_found found, enum life_exit exit, int64_t started_ms)
 {
 	struct life_finding f = { .found = found, .exit = exit, .has_state = sb->state_fd >= 0 || sb->disk.kept_there,
-		.started_ms = started_ms };
+		.started_ms = started_ms, .frozen = sb->host && sb->host->frozen, .random = arc4random() };
 
 	sandbox_adopt(sb, &f);
 }
@@ -217,6 +217,7 @@ static void entry_adopt(struct control *c, struct entry *en)
 			sb->host->serial = sb->serial;
 			sb->host->reported = true; /* what it says of its walls now may be the module's words */
 			sb->host->found = true;
+			sb->host->frozen = (m->flags & SPAWNER_F_FROZEN) != 0;
 			sb->host->old_casts = LIMIT_CALLS_IN_HOST;
 		}
 	}
@@ -224,8 +225,14 @@ static void entry_adopt(struct control *c, struct entry *en)
 	if (m->flags & SPAWNER_F_EXITED) {
 		entry_exited(sb, m);
 	} else if (sb->host) {
-		over.waiting++;
 		(void)host_link_send(&sb->host->link, HOST_QUERY, 0, 0, NULL, 0, -1);
+		if (sb->host->frozen) { /* answers when it is thawed */
+			sb->host->adopted = true;
+			sb->host->ready = sb->life.state != LIFE_STARTING;
+			adopt(sb, LIFE_FOUND_SILENT, LIFE_EXIT_ERROR, sb->host->started_ms);
+		} else {
+			over.waiting++;
+		}
 	} else {
 		calls_crashed(&sb->calls, sb->spec.id, "it has no process");
 		adopt(sb, LIFE_FOUND_NONE, LIFE_EXIT_ERROR, 0);
@@ -328,7 +335,7 @@ static void resolve(struct sandbox *sb, const struct host_message *status, bool 
 
 void sandbox_found(struct sandbox *sb, const struct host_message *status)
 {
-	bool adopted = over.late;
+	bool adopted = over.late || (sb->host && sb->host->adopted);
 
 	if (!sb->host || !sb->host->found)
 		return;
@@ -341,9 +348,9 @@ void sandbox_found(struct sandbox *sb, const struct host_message *status)
 	over_check();
 }
 
-bool sandbox_found_exited(struct sandbox *sb, bool found, int64_t started_ms)
+bool sandbox_found_exited(struct sandbox *sb, bool found, bool adopted, int64_t started_ms)
 {
-	if (!found || over.late)
+	if (!found || over.late || adopted)
 		return false;
 	adopt(sb, LIFE_FOUND_EXITED, sb->last_exit.exit, started_ms);
 	over.waiting--;
@@ -366,7 +373,7 @@ static void over_timer_cb(uv_timer_t *timer)
 	(void)timer;
 	for (struct sandbox *sb = registry_first(over.control->registry), *next; sb; sb = next) {
 		next = registry_next(sb);
-		if (sb->host && sb->host->found) {
+		if (sb->host && sb->host->found && !sb->host->adopted) {
 			sb->host->ready = sb->life.state != LIFE_STARTING;
 			adopt(sb, LIFE_FOUND_SILENT, LIFE_EXIT_ERROR, sb->host->started_ms);
 		}

@@ -411,6 +411,12 @@ static void on_status(struct sandbox *sb, const struct host_message *head, const
 	sandbox_found(sb, head);
 }
 
+static void on_alive(struct sandbox *sb, const struct host_message *head, const char *body)
+{
+	(void)body;
+	watch_heard(sb, head->number);
+}
+
 static void on_stopped(struct sandbox *sb, const struct host_message *head, const char *body)
 {
 	(void)sb;
@@ -436,6 +442,7 @@ static on_message *const on_messages[HOST_TO_CONTROL__N] = {
 	[HOST_STOPPED] = on_stopped,
 	[HOST_DEATH] = on_death,
 	[HOST_CAST_ENDED] = on_cast_ended,
+	[HOST_ALIVE] = on_alive,
 };
 
 /* Replies to an earlier control's calls come once, after a take-over, and no more than a host keeps. */
@@ -454,6 +461,8 @@ static void link_message(struct host_link *l, const struct host_message *head, c
 {
 	struct host *h = l->ctx;
 
+	if (h->sandbox)
+		watch_heard(h->sandbox, 0);
 	if (h->sandbox && on_messages[head->type])
 		on_messages[head->type](h->sandbox, head, body);
 }

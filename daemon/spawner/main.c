@@ -3,9 +3,12 @@
  * sandboxd: what is started is the spawner, the only privileged process; it starts control and all hosts. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "daemon/spawner/options.h"
+#include "daemon/spawner/programs.h"
 #include "daemon/spawner/spawner.h"
 #include "proto/log.h"
 
@@ -30,6 +33,27 @@ static int start_failed(struct spawner *sp, const struct err *e)
 	log_error("%s", e->text);
 	spawner_close(sp);
 	return e->code == ERR_ALREADY_EXISTS ? EXIT_RUNNING : EXIT_FAILED;
+}
+
+/* No daemon: the groups' rules are control's, so its program does it, as whoever asked. */
+static int simulate(const struct options *o)
+{
+	char name[] = "sandboxd-control", simulate_flag[] = "--simulate", otp[] = "--otp", explain[] = "--explain";
+	char *file = strdup(o->simulate), *argv[6] = { name, simulate_flag, file };
+	struct err e = ERR_INIT;
+	int n = 3, fd = programs_open_control(&e);
+
+	if (o->otp)
+		argv[n++] = otp;
+	if (o->explain)
+		argv[n++] = explain;
+	if (fd != -1 && file)
+		(void)execveat(fd, "", argv, environ, AT_EMPTY_PATH);
+	if (fd != -1)
+		(void)err_sys(&e, ERR_UNAVAILABLE, "cannot run sandboxd-control");
+	(void)fprintf(stderr, "sandboxd: %s\n", e.text);
+	free(file);
+	return EXIT_FAILED;
 }
 
 /* What the launcher left open is none of our business, and would keep its pipes from ending; 0, 1 and 2 must be something. */
@@ -59,6 +83,8 @@ int main(int argc, char **argv)
 		return fputs(options_help, stdout) == EOF || fflush(stdout) == EOF ? EXIT_FAILED : EXIT_DONE;
 	if (options.version)
 		return puts("sandboxd " SANDBOXD_VERSION) == EOF || fflush(stdout) == EOF ? EXIT_FAILED : EXIT_DONE;
+	if (options.simulate)
+		return simulate(&options);
 	if (options_config(&options, &config, &e) == -1)
 		return configuration_failed(&e);
 	if (options.check_config)

@@ -39,6 +39,10 @@ const char options_help[] =
 	"                      /tmp/sandboxd-UID)\n"
 	"  --config FILE       configuration (root: " CONFIG_FILE ", if there);\n"
 	"                      must belong to root or to you, writable by nobody else\n"
+	"  --simulate FILE     no daemon: read scenarios of groups from FILE (-: standard input),\n"
+	"                      print what would happen, one line of JSON each, and exit\n"
+	"  --otp               with --simulate: Erlang/OTP's rules to the letter\n"
+	"  --explain           with --simulate: a sentence for each decision\n"
 	"  --check-config      read configuration and command line, say what is wrong, exit\n"
 	"  --debug             log more\n"
 	"  --fault FAULT       for tests: POINT=error[:ERRNO]|crash|hang|kill|trace[:N], the\n"
@@ -59,13 +63,14 @@ const char options_help[] =
 	"Signals: SIGTERM, SIGINT stop all sandboxes in order and end; a second one hurries.\n"
 	"SIGHUP is ignored.\n"
 	"\n"
-	"Exit status: 0 stopped when asked, 1 failed, 2 usage or configuration, 4 already running.\n"
+	"Exit status: 0 stopped when asked, or done, 1 failed, 2 usage, configuration or\n"
+	"scenario, 4 already running.\n"
 	"\n"
 	"Files: RUNTIME/lock (held while running; has the pid), RUNTIME/objects, RUNTIME/jobs,\n"
 	"/run/sandboxd.uids (root: which daemon uses which user ids).\n";
 
-static const char *const option_names[] = { "--socket", "--state-dir", "--runtime-dir", "--config", "--check-config", "--debug",
-	"--fault", "--version", "--help", "--weaken", "--landlock-abi" };
+static const char *const option_names[] = { "--socket", "--state-dir", "--runtime-dir", "--config", "--simulate", "--otp", "--explain",
+	"--check-config", "--debug", "--fault", "--version", "--help", "--weaken", "--landlock-abi" };
 
 static int option_unknown(const char *argument, struct err *e)
 {
@@ -131,6 +136,7 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 		{ "--socket", &o->socket, NULL }, { "--state-dir", &o->state_dir, NULL },
 		{ "--runtime-dir", &o->runtime_dir, NULL }, { "--config", &o->config, NULL },
 		{ "--weaken", &o->weaken, NULL }, { "--landlock-abi", &o->landlock_abi, NULL },
+		{ "--simulate", &o->simulate, NULL }, { "--otp", NULL, &o->otp }, { "--explain", NULL, &o->explain },
 		{ "--check-config", NULL, &o->check_config }, { "--debug", NULL, &o->debug },
 		{ "--version", NULL, &o->version }, { "--help", NULL, &o->help },
 	};
@@ -150,6 +156,8 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 		if (known == 0)
 			return option_unknown(argv[i], e);
 	}
+	if ((o->otp || o->explain) && !o->simulate)
+		return err_set(e, ERR_BAD_PARAM, "%s goes with --simulate", o->otp ? "--otp" : "--explain");
 	return tests_parse(o, e);
 }
 

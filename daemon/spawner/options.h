@@ -14,6 +14,8 @@
 struct options {
 	const char *socket, *state_dir, *runtime_dir, *config; /* borrowed from argv; NULL: not given */
 	const char *weaken, *landlock_abi;                     /* for tests */
+	const char *simulate; /* the file, "-": standard input */
+	bool otp, explain;    /* with simulate */
 	bool help, version, check_config, debug;
 	struct fault faults[LIMIT_FAULTS];
 	size_t n_faults;

@@ -51,6 +51,13 @@ static int open_beside(const char *first, const char *second, const char *name, 
 	return err_set(e, ERR_UNAVAILABLE, "%s is neither in %s nor in %s: install sandboxd completely", name, first, second);
 }
 
+int programs_open_control(struct err *e)
+{
+	char folder[PATH_MAX];
+
+	return own_folder(folder, e) == -1 ? -1 : open_beside(folder, SANDBOXD_LIBEXECDIR, "sandboxd-control", O_PATH, e);
+}
+
 int programs_open(struct programs *p, struct err *e)
 {
 	char folder[PATH_MAX], include[PATH_MAX + 16];

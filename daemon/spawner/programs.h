@@ -22,6 +22,8 @@ struct programs {
 #define PROGRAMS_INIT { -1, -1, -1 }
 
 int programs_open(struct programs *p, struct err *e);
+/* Only control's program, to become it: a descriptor. -1 with err. */
+int programs_open_control(struct err *e);
 void programs_close(struct programs *p);
 
 #endif

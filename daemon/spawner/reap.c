@@ -118,13 +118,15 @@ static bool is_leader(struct spawner *sp, pid_t pid)
 	return table_find_pid(&sp->table, pid) || job_find_pid(sp, pid) || pid == sp->control.pid;
 }
 
-/* A host that was stopped answers nobody; nothing here stops one, so its module has (or somebody who may). It is killed and followed by
- * its policy; a job is killed too. Control is left to whoever stopped it: a debugger, an administrator. */
-static void stopped(struct spawner *sp, pid_t pid)
+/* A host that was stopped answers nobody: where that wasn't a FREEZE, its module has done it (or somebody who may). It is killed and followed
+ * by its policy; a job is killed too. Control is left to whoever stopped it: a debugger, an administrator. */
+static void stopped(struct spawner *sp, pid_t pid, uid_t uid)
 {
 	siginfo_t info;
 
 	(void)waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG);
+	if (freeze_covers(sp, pid, uid))
+		return;
 	if (pid == sp->control.pid) {
 		log_warning("control %d was stopped by a signal: nobody is served until it goes on", (int)pid);
 		return;
@@ -143,7 +145,7 @@ void reap_children(struct spawner *sp, int64_t now_ms)
 		if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) == -1 || info.si_pid == 0)
 			return;
 		if (info.si_code == CLD_STOPPED || info.si_code == CLD_TRAPPED) {
-			stopped(sp, info.si_pid);
+			stopped(sp, info.si_pid, info.si_uid);
 			continue;
 		}
 		reap_reports(sp);

@@ -224,6 +224,13 @@ static int on_signal(struct spawner *sp, struct request *r, struct err *e)
 	case SPAWNER_SIGNAL_ATTENTION:
 		(void)kill(entry->pid, HOST_ATTENTION_SIGNAL);
 		break;
+	case SPAWNER_SIGNAL_FREEZE:
+		if (entry_freeze(sp, entry, e) == -1)
+			return -1;
+		break;
+	case SPAWNER_SIGNAL_THAW:
+		entry_thaw(sp, entry);
+		break;
 	}
 	r->reply.op = SPAWNER_OK;
 	return 0;

@@ -140,6 +140,11 @@ void jobs_kill_all(struct spawner *sp);
 void jobs_timer(struct spawner *sp, int64_t now_ms);
 int64_t jobs_deadline(const struct spawner *sp);
 
+/* ---- freeze.c ---- */
+int entry_freeze(struct spawner *sp, struct entry *entry, struct err *e); /* -1: some run on, so all do */
+void entry_thaw(struct spawner *sp, struct entry *entry);
+bool freeze_covers(struct spawner *sp, pid_t pid, uid_t uid);             /* was it stopped, since its sandbox is frozen? */
+
 /* ---- reap.c ---- */
 void reap_children(struct spawner *sp, int64_t now_ms);
 void reap_reports(struct spawner *sp);  /* which set-up steps failed */

@@ -177,6 +177,7 @@ void entry_started(struct table *t, struct entry *entry, uint64_t generation, in
 	assert(!entry_lives(entry) && !entry->exited);
 	entry->starting = true;
 	entry->kill_wanted = false;
+	entry->frozen = false;
 	entry->generation = generation;
 	entry->status = 0;
 	entry->started_ms = now_ms;
@@ -221,6 +222,7 @@ void entry_exited(struct table *t, struct entry *entry, int status, int64_t now_
 	entry->status = status;
 	entry->ended_ms = now_ms;
 	entry->exited = true;
+	entry->frozen = false;
 	entry->exit_unsent = true;
 	fact_add(t, entry);
 }
@@ -253,7 +255,7 @@ void entry_describe(const struct entry *entry, struct spawner_message *m)
 	m->started_ms = entry->started_ms;
 	m->ended_ms = entry->ended_ms;
 	m->limits = entry->limits;
-	m->flags = entry->exited ? SPAWNER_F_EXITED : 0;
+	m->flags = (entry->exited ? SPAWNER_F_EXITED : 0) | (entry->frozen ? SPAWNER_F_FROZEN : 0);
 }
 
 size_t entry_borrow_fds(const struct entry *entry, struct spawner_message *m, int fds[ENTRY_FD__N])

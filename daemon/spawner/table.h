@@ -30,6 +30,7 @@ struct entry {
 	bool kill_wanted;          /* as soon as its pid is known */
 	bool birth_unsent;         /* control that lives now has not been told its pid */
 	pid_t pid;                 /* > 0: lives, or is not reaped yet */
+	bool frozen;               /* every process of it was stopped, by us */
 	bool exited;               /* the newest generation has ended, unacknowledged */
 	bool exit_unsent;          /* control that lives now has not been told */
 	int status;

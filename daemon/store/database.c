@@ -19,6 +19,7 @@
 
 #include "daemon/store/aside.h"
 #include "daemon/store/blob.h"
+#include "daemon/store/database_sql.h"
 #include "daemon/store/folder.h"
 #include "proto/buf.h"
 #include "proto/fault.h"
@@ -27,27 +28,15 @@
 #define NAME           "registry.sqlite"
 #define BUSY_MS        5000       /* a daemon that was killed just now is let go first */
 #define URI_BYTES      (3 * PATH_MAX + 64)
-#define TEXT(x)        TEXT_(x)
-#define TEXT_(x)       #x
 
 struct database {
 	sqlite3 *db;            /* NULL: unusable, `why` says so */
-	sqlite3_stmt *put, *delete_;
+	sqlite3_stmt *put[TABLE__N], *delete_[TABLE__N];
 	int dir_fd;             /* the storage thread's */
 	dev_t device;
 	ino_t inode;
 	char why[320];
 };
-
-static const char schema[] =
-	"BEGIN IMMEDIATE;"
-	"CREATE TABLE meta(key TEXT PRIMARY KEY NOT NULL, value INTEGER NOT NULL) WITHOUT ROWID;"
-	"CREATE TABLE sandboxes(id TEXT PRIMARY KEY NOT NULL, created_at INTEGER NOT NULL, wanted INTEGER NOT NULL,"
-	" state_sha256 TEXT, state_bytes INTEGER NOT NULL, check_sum TEXT NOT NULL, spec TEXT NOT NULL) WITHOUT ROWID;"
-	"INSERT INTO meta VALUES('format'," TEXT(DATABASE_FORMAT) ");"
-	"PRAGMA user_version=" TEXT(DATABASE_FORMAT) ";"
-	"PRAGMA application_id=" "1935830904;" /* "sbox" */
-	"COMMIT;";
 
 /* ---- small things ---- */
 
@@ -150,34 +139,45 @@ static bool row_read(sqlite3_stmt *s, struct database_row *r)
 	return false;
 }
 
-static bool found_has(const struct database_found *found, const char *id)
+/* The list of a table in what was found. */
+static struct database_row **found_rows(struct database_found *found, enum table t, size_t **ret_n)
 {
-	for (size_t i = 0; i < found->n; i++)
-		if (strcmp(found->rows[i].id, id) == 0)
+	*ret_n = t == SANDBOXES ? &found->n : &found->n_groups;
+	return t == SANDBOXES ? &found->rows : &found->groups;
+}
+
+static bool found_has(struct database_found *found, enum table t, const char *id)
+{
+	size_t *n;
+	struct database_row **rows = found_rows(found, t, &n);
+
+	for (size_t i = 0; i < *n; i++)
+		if (strcmp((*rows)[i].id, id) == 0)
 			return true;
 	return false;
 }
 
-static int found_add(struct database_found *found, const struct database_row *r)
+static int found_add(struct database_found *found, enum table t, const struct database_row *r)
 {
-	if ((found->n & (found->n - 1)) == 0) { /* 0, 1, 2, 4 ...: full */
-		struct database_row *more = realloc(found->rows, (found->n ? found->n * 2 : 1) * sizeof *more);
+	size_t *n;
+	struct database_row **rows = found_rows(found, t, &n);
+
+	if ((*n & (*n - 1)) == 0) { /* 0, 1, 2, 4 ...: full */
+		struct database_row *more = realloc(*rows, (*n ? *n * 2 : 1) * sizeof *more);
 
 		if (!more)
 			return -1;
-		found->rows = more;
+		*rows = more;
 	}
-	found->rows[found->n++] = *r;
+	(*rows)[(*n)++] = *r;
 	return 0;
 }
 
-#define SELECT "SELECT id, created_at, wanted, state_sha256, state_bytes, check_sum, spec FROM sandboxes ORDER BY id"
-
 /* Rows that can't be read are put into files, and their ids (as SQLite has them) into `bad`, each followed by NUL. */
-static int rows_read(struct database *d, const char *sql, bool salvage, struct database_found *found, struct buf *bad)
+static int rows_read(struct database *d, enum table t, bool backwards, bool salvage, struct database_found *found, struct buf *bad)
 {
 	sqlite3_stmt *s = NULL;
-	int rc = sqlite3_prepare_v2(d->db, sql, -1, &s, NULL);
+	int rc = sqlite3_prepare_v2(d->db, selects[t][backwards], -1, &s, NULL);
 
 	while (rc == SQLITE_OK || rc == SQLITE_ROW) {
 		struct database_row r;
@@ -189,7 +189,7 @@ static int rows_read(struct database *d, const char *sql, bool salvage, struct d
 		if (rc != SQLITE_ROW)
 			break;
 		if (row_read(s, &r)) {
-			if ((salvage && found_has(found, r.id)) || found_add(found, &r) == -1)
+			if ((salvage && found_has(found, t, r.id)) || found_add(found, t, &r) == -1)
 				free(r.spec);
 			continue;
 		}
@@ -218,7 +218,17 @@ static int by_creation(const void *a, const void *b)
 	return strcmp(x->id, y->id);
 }
 
+static void found_sort(struct database_found *found)
+{
+	if (found->n > 0)
+		qsort(found->rows, found->n, sizeof found->rows[0], by_creation);
+	if (found->n_groups > 0)
+		qsort(found->groups, found->n_groups, sizeof found->groups[0], by_creation);
+}
+
 /* ---- opening ---- */
+
+static int row_delete(struct database *d, enum table t, const char *id, struct err *e);
 
 enum opened { OPENED, DAMAGED, NEWER, IN_USE, UNAVAILABLE };
 
@@ -247,10 +257,12 @@ static enum opened opened_as(int rc)
 
 static void shut(struct database *d)
 {
-	(void)sqlite3_finalize(d->put);
-	(void)sqlite3_finalize(d->delete_);
+	for (int t = 0; t < TABLE__N; t++) {
+		(void)sqlite3_finalize(d->put[t]);
+		(void)sqlite3_finalize(d->delete_[t]);
+		d->put[t] = d->delete_[t] = NULL;
+	}
 	(void)sqlite3_close(d->db);
-	d->put = d->delete_ = NULL;
 	d->db = NULL;
 }
 
@@ -348,7 +360,7 @@ static enum opened try_open(struct database *d, const char *path, bool existed, 
 	if (rc == SQLITE_OK && existed && tables > 0 && (rc = formats(d->db, &meta, &header)) == SQLITE_OK) {
 		if (meta > DATABASE_FORMAT && header > DATABASE_FORMAT)
 			return NEWER;
-		if (meta != DATABASE_FORMAT || header != DATABASE_FORMAT)
+		if (meta != header || meta < 1 || meta > DATABASE_FORMAT)
 			rc = SQLITE_CORRUPT;
 	}
 	/* A creation that was cut off has been rolled back by now, to no bytes at all. */
@@ -362,14 +374,14 @@ static enum opened try_open(struct database *d, const char *path, bool existed, 
 			return opened_as(rc);
 	}
 	if (rc == SQLITE_OK)
-		rc = sqlite3_exec(d->db, tables == 0 ? schema : "BEGIN IMMEDIATE; ROLLBACK", NULL, NULL, NULL);
+		rc = sqlite3_exec(d->db, tables == 0 ? schema : meta == 1 ? from_format_1 : "BEGIN IMMEDIATE; ROLLBACK", NULL, NULL, NULL);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_exec(d->db, "PRAGMA journal_mode=WAL", NULL, NULL, NULL);
-	if (rc == SQLITE_OK)
-		rc = sqlite3_prepare_v3(d->db, "INSERT OR REPLACE INTO sandboxes(id, created_at, wanted, state_sha256, state_bytes, check_sum, spec)"
-					       " VALUES(?,?,?,?,?,?,?)", -1, SQLITE_PREPARE_PERSISTENT, &d->put, NULL);
-	if (rc == SQLITE_OK)
-		rc = sqlite3_prepare_v3(d->db, "DELETE FROM sandboxes WHERE id = ?", -1, SQLITE_PREPARE_PERSISTENT, &d->delete_, NULL);
+	for (int t = 0; rc == SQLITE_OK && t < TABLE__N; t++) {
+		rc = sqlite3_prepare_v3(d->db, puts_[t], -1, SQLITE_PREPARE_PERSISTENT, &d->put[t], NULL);
+		if (rc == SQLITE_OK)
+			rc = sqlite3_prepare_v3(d->db, deletes[t], -1, SQLITE_PREPARE_PERSISTENT, &d->delete_[t], NULL);
+	}
 	as = opened_as(rc);
 	if ((rc & 0xff) == SQLITE_READONLY && may_write(d))
 		as = DAMAGED; /* the file says of itself that it can't be written */
@@ -385,24 +397,26 @@ static enum opened try_open(struct database *d, const char *path, bool existed, 
 /* The newest commits may stand in the WAL only: it is let in again when the registry is known to be ours. */
 static enum opened open_and_read(struct database *d, const char *path, bool existed, bool check, struct database_found *found, char why[200])
 {
-	struct buf bad = BUF_INIT;
+	struct buf bad[TABLE__N] = { BUF_INIT, BUF_INIT };
 	enum opened as = try_open(d, path, existed, check, why);
 	struct err e = ERR_INIT;
 	int rc = SQLITE_OK;
 
-	if (as == OPENED) {
-		rc = rows_read(d, SELECT, false, found, &bad);
+	for (int t = 0; as == OPENED && t < TABLE__N; t++) {
+		rc = rows_read(d, (enum table)t, false, false, found, &bad[t]);
 		as = opened_as(rc);
 		if (as != OPENED)
 			(void)snprintf(why, 200, "%s", sqlite3_errmsg(d->db));
 	}
-	if (as == OPENED && bad.size > 0 && database_begin(d, &e) == 0) {
-		for (const char *id = bad.data; id < bad.data + bad.size; id += strlen(id) + 1)
-			(void)database_delete(d, id, &e);
+	if (as == OPENED && bad[SANDBOXES].size + bad[GROUPS].size > 0 && database_begin(d, &e) == 0) {
+		for (int t = 0; t < TABLE__N; t++)
+			for (const char *id = bad[t].data; id && id < bad[t].data + bad[t].size; id += strlen(id) + 1)
+				(void)row_delete(d, (enum table)t, id, &e);
 		if (database_commit(d, &e) == -1)
 			database_rollback(d);
 	}
-	buf_fini(&bad);
+	for (int t = 0; t < TABLE__N; t++)
+		buf_fini(&bad[t]);
 	return as;
 }
 
@@ -412,8 +426,9 @@ static void salvage(struct database *d, struct database_found *found)
 
 	if (!d->db)
 		return;
-	(void)rows_read(d, SELECT, true, found, &none);
-	(void)rows_read(d, SELECT " DESC", true, found, &none);
+	for (int t = 0; t < TABLE__N; t++)
+		for (int backwards = 0; backwards <= 1; backwards++)
+			(void)rows_read(d, (enum table)t, backwards, true, found, &none);
 	buf_fini(&none);
 }
 
@@ -424,6 +439,8 @@ static void rows_write(struct database *d, struct database_found *found)
 
 	for (size_t i = 0; result == 0 && i < found->n; i++)
 		result = database_put(d, &found->rows[i], &e);
+	for (size_t i = 0; result == 0 && i < found->n_groups; i++)
+		result = database_put_group(d, &found->groups[i], &e);
 	if (result == 0)
 		result = database_commit(d, &e);
 	if (result == 0)
@@ -444,11 +461,11 @@ static void read_only(struct database *d, const char *path, struct database_foun
 		return;
 	uri_of(path, uri);
 	if (sqlite3_open_v2(uri, &d->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) == SQLITE_OK)
-		(void)rows_read(d, SELECT, true, found, &none);
+		for (int t = 0; t < TABLE__N; t++)
+			(void)rows_read(d, (enum table)t, false, true, found, &none);
 	shut(d);
 	buf_fini(&none);
-	if (found->n > 0)
-		qsort(found->rows, found->n, sizeof found->rows[0], by_creation);
+	found_sort(found);
 }
 
 static int unavailable(struct database *d, struct database_found *found, const char *why)
@@ -525,8 +542,7 @@ int database_open(int state_dir_fd, bool check, struct database **ret, struct da
 	}
 	if (as == DAMAGED)
 		rows_write(d, found);
-	if (found->n > 0)
-		qsort(found->rows, found->n, sizeof found->rows[0], by_creation);
+	found_sort(found);
 	found->may_collect = !aside_any(state_dir_fd);
 	return 0;
 }
@@ -545,7 +561,10 @@ void database_found_fini(struct database_found *found)
 {
 	for (size_t i = 0; i < found->n; i++)
 		free(found->rows[i].spec);
+	for (size_t i = 0; i < found->n_groups; i++)
+		free(found->groups[i].spec);
 	free(found->rows);
+	free(found->groups);
 	*found = (struct database_found){ 0 };
 }
 
@@ -577,28 +596,49 @@ static int run(struct database *d, sqlite3_stmt *s, struct err *e)
 	return result;
 }
 
-int database_put(struct database *d, const struct database_row *row, struct err *e)
+static int row_put(struct database *d, enum table t, const struct database_row *row, struct err *e)
 {
 	char sum[SHA256_HEX_BYTES + 1];
+	sqlite3_stmt *put = d->put[t];
 
 	row_sum(row, sum);
 	if (!sum[0])
 		return err_set(e, ERR_INTERNAL, "no memory for a row of the registry");
-	(void)sqlite3_bind_text(d->put, 1, row->id, -1, SQLITE_STATIC);
-	(void)sqlite3_bind_int64(d->put, 2, row->created_at_ms);
-	(void)sqlite3_bind_int(d->put, 3, row->wanted);
+	(void)sqlite3_bind_text(put, 1, row->id, -1, SQLITE_STATIC);
+	(void)sqlite3_bind_int64(put, 2, row->created_at_ms);
+	(void)sqlite3_bind_int(put, 3, row->wanted);
 	if (row->state_sha256[0])
-		(void)sqlite3_bind_text(d->put, 4, row->state_sha256, -1, SQLITE_STATIC);
-	(void)sqlite3_bind_int64(d->put, 5, (sqlite3_int64)row->state_bytes);
-	(void)sqlite3_bind_text(d->put, 6, sum, -1, SQLITE_STATIC);
-	(void)sqlite3_bind_text(d->put, 7, row->spec, (int)row->spec_size, SQLITE_STATIC);
-	return run(d, d->put, e);
+		(void)sqlite3_bind_text(put, 4, row->state_sha256, -1, SQLITE_STATIC);
+	(void)sqlite3_bind_int64(put, 5, (sqlite3_int64)row->state_bytes);
+	(void)sqlite3_bind_text(put, 6, sum, -1, SQLITE_STATIC);
+	(void)sqlite3_bind_text(put, 7, row->spec, (int)row->spec_size, SQLITE_STATIC);
+	return run(d, put, e);
+}
+
+static int row_delete(struct database *d, enum table t, const char *id, struct err *e)
+{
+	(void)sqlite3_bind_text(d->delete_[t], 1, id, -1, SQLITE_STATIC);
+	return run(d, d->delete_[t], e);
+}
+
+int database_put(struct database *d, const struct database_row *row, struct err *e)
+{
+	return row_put(d, SANDBOXES, row, e);
 }
 
 int database_delete(struct database *d, const char *id, struct err *e)
 {
-	(void)sqlite3_bind_text(d->delete_, 1, id, -1, SQLITE_STATIC);
-	return run(d, d->delete_, e);
+	return row_delete(d, SANDBOXES, id, e);
+}
+
+int database_put_group(struct database *d, const struct database_row *row, struct err *e)
+{
+	return row_put(d, GROUPS, row, e);
+}
+
+int database_delete_group(struct database *d, const char *id, struct err *e)
+{
+	return row_delete(d, GROUPS, id, e);
 }
 
 int database_commit(struct database *d, struct err *e)

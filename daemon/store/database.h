@@ -18,7 +18,7 @@
 #include "proto/limits.h"
 #include "proto/names.h"
 
-#define DATABASE_FORMAT 1
+#define DATABASE_FORMAT 2 /* 2: the table of groups; a registry of format 1 gets it when it is opened */
 
 struct database;
 
@@ -36,6 +36,8 @@ struct database_row {
 struct database_found {
 	struct database_row *rows;         /* in the order of creation; owned */
 	size_t n;
+	struct database_row *groups;       /* likewise; without state */
+	size_t n_groups;
 	char problems[8][320];             /* one line each */
 	size_t n_problems;
 	bool may_collect;                  /* nothing lies aside that may refer to objects or states */
@@ -51,6 +53,8 @@ void database_found_fini(struct database_found *found);
 int database_begin(struct database *d, struct err *e);
 int database_put(struct database *d, const struct database_row *row, struct err *e); /* new, or in place of the old */
 int database_delete(struct database *d, const char *id, struct err *e);              /* one that isn't there: 0 */
+int database_put_group(struct database *d, const struct database_row *row, struct err *e);
+int database_delete_group(struct database *d, const char *id, struct err *e);
 int database_commit(struct database *d, struct err *e);
 void database_rollback(struct database *d);
 /* Outside of a transaction: the row goes to a file of its own, whose name is told (why: a line for it). */

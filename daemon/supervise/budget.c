@@ -67,6 +67,11 @@ void budget_uptime(struct budget *b, const struct budget_policy *p, int64_t upti
 		b->streak = 0;
 }
 
+uint32_t budget_jitter_ms(uint32_t delay_ms, uint32_t random)
+{
+	return (uint32_t)(((uint64_t)(delay_ms / 4) * random) >> 32) + SEEDED(5) * (1 + delay_ms);
+}
+
 struct budget_view budget_view(const struct budget *b, const struct budget_policy *p, int64_t now_ms)
 {
 	uint32_t expired = budget_expired(b, p, now_ms);

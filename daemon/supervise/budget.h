@@ -6,7 +6,8 @@
  * Window: exact milliseconds, both bounds inclusive: two restarts count together if they are at most
  * period_ms apart. One restart more than `intensity` within the period is too many (intensity 0: the first
  * one). Back-off: the first restart after a stable uptime (ready for at least period_ms), and the very first,
- * is at once; the next ones in a row wait backoff_first_ms, doubled each time, at most backoff_max_ms. */
+ * is at once; the next ones in a row wait backoff_first_ms, doubled each time, at most backoff_max_ms, and up to a quarter of that
+ * on top by chance (budget_jitter_ms), so that many that ended at once don't start at once. */
 #ifndef SANDBOXD_BUDGET_H
 #define SANDBOXD_BUDGET_H
 
@@ -41,6 +42,8 @@ bool budget_charge(struct budget *b, const struct budget_policy *p, int64_t now_
 /* The process had been ready for uptime_ms when it ended: a stable one ends the streak. Call it before
  * budget_charge. */
 void budget_uptime(struct budget *b, const struct budget_policy *p, int64_t uptime_ms);
+/* What is added to a delay, from a random number of the caller's: 0 to a quarter of it. */
+uint32_t budget_jitter_ms(uint32_t delay_ms, uint32_t random);
 struct budget_view budget_view(const struct budget *b, const struct budget_policy *p, int64_t now_ms);
 /* Makes bytes that came from outside (a spec) safe to use: drops what is not in order, in the future, or too
  * much. */

@@ -119,7 +119,9 @@ static enum life_state up_end(struct step *s, enum life_request request)
 	l->keep_wanted = request != LIFE_REQUEST_DESTROY && s->ev->keep_state;
 	l->after_start = request == LIFE_REQUEST_RESTART;
 	l->after_gone = request == LIFE_REQUEST_DESTROY;
-	if (l->state == LIFE_RUNNING || SEEDED(6))
+	if (l->state == LIFE_FROZEN && !SEEDED(11))
+		s->out->set |= LIFE_DO_THAW;
+	if (l->state != LIFE_RELOADING || SEEDED(6))
 		return move_stop_begin(s);
 	l->stage = STAGE_CANCELLING;
 	s->out->set |= LIFE_DO_CANCEL_TXN;
@@ -146,7 +148,22 @@ static enum life_state running_reload_begin(struct step *s)
 {
 	if (s->l->killed != LIFE_KILL_NONE)
 		return NOT_TAKEN;
+	move_checkpoint_drop(s); /* the reload's own save takes its place */
 	return LIFE_RELOADING;
+}
+
+static enum life_state running_freeze(struct step *s)
+{
+	if (s->l->killed != LIFE_KILL_NONE)
+		return NOT_TAKEN;
+	s->out->set |= LIFE_DO_FREEZE;
+	return LIFE_FROZEN;
+}
+
+static enum life_state frozen_thaw(struct step *s)
+{
+	s->out->set |= LIFE_DO_THAW;
+	return LIFE_RUNNING;
 }
 
 static enum life_state reloading_end(struct step *s)
@@ -353,6 +370,11 @@ static handler *const table[LIFE__N][LIFE_EVENT__N] = {
 	[LIFE_RUNNING] = {
 		[LIFE_STOP] = up_stop, [LIFE_RESTART] = up_restart, [LIFE_DESTROY] = up_destroy,
 		[LIFE_RESET] = on_reset, [LIFE_RELOAD_BEGIN] = running_reload_begin, [LIFE_EXITED] = move_crashed,
+		[LIFE_FREEZE] = running_freeze,
+	},
+	[LIFE_FROZEN] = {
+		[LIFE_STOP] = up_stop, [LIFE_RESTART] = up_restart, [LIFE_DESTROY] = up_destroy,
+		[LIFE_RESET] = on_reset, [LIFE_THAW] = frozen_thaw, [LIFE_EXITED] = move_crashed,
 	},
 	[LIFE_RELOADING] = {
 		[LIFE_STOP] = up_stop, [LIFE_RESTART] = up_restart, [LIFE_DESTROY] = up_destroy,

@@ -15,7 +15,11 @@
  * create;
  * - `kept`: the spawner holds a state that is exactly what the sandbox would have now. So the engine carries
  * out DROP_STATE before it lets the first call go to the process. A start without a wish begins from the kept
- * state, if there is one, else fresh.
+ * state, if there is one, else fresh;
+ * - `checkpoint`: the spawner holds an older state, from which a restart by policy begins where the policy says so (from_checkpoint): the one
+ * that the running process itself began with. A state from which two starts by policy have failed is set aside (SET_ASIDE), and the next
+ * start is fresh;
+ * - frozen: no process of it runs. What it was asked to do waits; a stop, a restart or a destroy thaws it first.
  *
  * With a transaction (daemon/reload/transaction.h) at work, life hears of it when it is FINISHED. The host
  * lives: RELOAD_END, SAVE_DONE or SAVE_FAILED. The host has died (the transaction is given its exit first):
@@ -37,6 +41,7 @@ enum life_state {
 	LIFE_STARTING,
 	LIFE_RUNNING,
 	LIFE_RELOADING,
+	LIFE_FROZEN,
 	LIFE_STOPPING,
 	LIFE_STOPPED,
 	LIFE_BACKOFF,
@@ -53,6 +58,7 @@ struct life_policy {
 	uint32_t save_ms; /* the save before a stop, and the end of a reload that a stop cancels; its own part
 			   */
 	uint32_t shutdown_ms; /* ASK_STOP to EXITED; 0: ask, then kill at once */
+	bool from_checkpoint; /* a restart by policy begins from the newest checkpoint, not fresh */
 };
 
 /* How a process ended. NORMAL and SHUTDOWN are clean; the others are abnormal. */
@@ -87,6 +93,8 @@ enum life_event_type {
 	LIFE_RESTART,      /* keep_state as both; from stopped, failed or backoff it is a START */
 	LIFE_DESTROY,      /* orderly stop without a save, then GONE */
 	LIFE_RESET,        /* budget and back-off are as new; failed -> stopped. No ANSWER */
+	LIFE_FREEZE,       /* running -> frozen. No ANSWER: the engine tells when the spawner has done it */
+	LIFE_THAW,         /* frozen -> running. Likewise */
 	LIFE_RELOAD_BEGIN, /* the engine starts a transaction. No ANSWER: the transaction has its own */
 	LIFE_HURRY, /* the daemon was asked to end twice: whatever is stopping is killed now. No ANSWER */
 	/* ---- facts: TAKEN, or IGNORED when they don't apply (late, stale) ---- */
@@ -113,6 +121,7 @@ struct life_event {
 	enum life_event_type type;
 	int64_t now_ms;      /* monotonic */
 	bool keep_state;     /* START, STOP, RESTART */
+	uint32_t random;     /* any number; the back-off's jitter is made of it */
 	enum life_exit exit; /* EXITED, RELOAD_DIED_SEALED */
 };
 
@@ -134,6 +143,9 @@ enum life_result { LIFE_TAKEN, LIFE_REFUSED, LIFE_IGNORED };
 #define LIFE_DO_NOTE_RESTART 0x0400u /* a counted restart follows, after .delay_ms */
 #define LIFE_DO_NOTE_GAVE_UP 0x0800u
 #define LIFE_DO_ANSWER       0x1000u /* .request, .ok, .reason, .state_kept (STOP), .from (START, RESTART) */
+#define LIFE_DO_THAW         0x4000u /* before all others: the spawner lets its processes go on */
+#define LIFE_DO_FREEZE       0x8000u /* the spawner stops every process of it */
+#define LIFE_DO_SET_ASIDE    0x10000u /* with DROP_STATE: the state dropped is one that starts failed from */
 #define LIFE_DO_GONE         0x2000u /* no process, nothing wanted: FORGET it. The last action of a life */
 
 enum life_from {
@@ -170,7 +182,7 @@ struct life_actions {
 	enum life_request request;
 	enum life_reason reason;
 	bool ok, state_kept;
-	uint32_t timer_ms, delay_ms;
+	uint32_t timer_ms, delay_ms, jitter_ms; /* delay_ms contains jitter_ms */
 };
 
 /* Plain fields; struct life as a whole may be copied into the spec and given to life_adopt. Read freely,
@@ -186,6 +198,8 @@ struct life {
 	uint8_t after_gone;              /* or GONE (DESTROY, a create that was cut) */
 	uint8_t creating;                /* not ready yet for the first time */
 	uint8_t free_retry;              /* the end of this process is nobody's fault */
+	uint8_t checkpoint;              /* a boolean too; never together with kept */
+	uint8_t restore_tries;           /* starts by policy in a row that failed from the present state */
 	enum life_from from;             /* what the newest start began with */
 	enum life_request pending;
 	enum life_reason reason; /* why failed; while starting: what is known already */
@@ -216,6 +230,8 @@ struct life_finding {
 	enum life_found found;
 	enum life_exit exit;
 	bool has_state;     /* the spawner keeps a state */
+	bool frozen;        /* its processes are stopped by the spawner */
+	uint32_t random;    /* as in an event */
 	int64_t started_ms; /* of the process */
 };
 

@@ -18,10 +18,15 @@ static void adopt_sanitise(struct life *l, int64_t now_ms)
 		l->last_exit = LIFE_EXIT_ERROR;
 	if ((unsigned)l->from > LIFE_FROM_SEALED)
 		l->from = LIFE_FROM_FRESH;
+	if (l->state == LIFE_FAILED && l->reason == LIFE_REASON_NONE)
+		l->reason = LIFE_REASON_CRASHED;
 	l->keep_wanted = l->keep_wanted != 0;
 	l->after_start = l->after_start != 0;
 	l->after_gone = l->after_gone != 0;
 	l->creating = l->creating != 0;
+	l->checkpoint = l->checkpoint != 0;
+	if (l->restore_tries >= RESTORE_TRIES)
+		l->restore_tries = 0;
 	l->free_retry = false;
 	l->gone = false;
 	l->pending = LIFE_NO_REQUEST; /* whoever asked has seen the end of his connection */
@@ -32,6 +37,14 @@ static void adopt_sanitise(struct life *l, int64_t now_ms)
 	if (l->timer_at_ms < 0) /* due long ago; and a difference of times may not overflow */
 		l->timer_at_ms = 0;
 	budget_sanitise(&l->budget, now_ms);
+}
+
+static int64_t backoff_ceiling_ms(const struct step *s)
+{
+	int64_t max_ms = s->p->budget.backoff_max_ms;
+
+	max_ms += max_ms / 4;
+	return max_ms < INT32_MAX ? max_ms : INT32_MAX;
 }
 
 /* No process: carry on with what was wanted. An exit that nobody knows any more is taken as an error. */
@@ -51,6 +64,7 @@ static enum life_state adopt_ended(struct step *s, const struct life_finding *f,
 			s, l->reason != LIFE_REASON_NONE ? l->reason : LIFE_REASON_EXITED_EARLY);
 	case LIFE_RUNNING:
 	case LIFE_RELOADING:
+	case LIFE_FROZEN:
 		l->kept_sealed = l->kept;
 		return move_crashed(s);
 	case LIFE_STOPPING:
@@ -59,8 +73,7 @@ static enum life_state adopt_ended(struct step *s, const struct life_finding *f,
 	case LIFE_BACKOFF:
 		if (left_ms <= 0)
 			return move_start_begin(s);
-		move_timer_set(s, left_ms < s->p->budget.backoff_max_ms ? (uint32_t)left_ms
-									: s->p->budget.backoff_max_ms);
+		move_timer_set(s, left_ms < backoff_ceiling_ms(s) ? (uint32_t)left_ms : (uint32_t)backoff_ceiling_ms(s));
 		return LIFE_BACKOFF;
 	case LIFE_INITIALIZING:
 	case LIFE_COMPILING:
@@ -145,6 +158,17 @@ static enum life_state adopt_stopping(struct step *s, const struct life_finding 
 	return LIFE_STOPPING;
 }
 
+static enum life_state adopt_frozen(struct step *s, const struct life_finding *f)
+{
+	if (!f->frozen) { /* whoever asked for it was not answered, and it was not done */
+		enum life_state next = adopt_up(s, f);
+
+		return next == LIFE_FROZEN ? LIFE_RUNNING : next;
+	}
+	move_state_drop(s);
+	return LIFE_FROZEN;
+}
+
 static enum life_state adopt_alive(struct step *s, const struct life_finding *f)
 {
 	switch (s->l->state) {
@@ -154,6 +178,8 @@ static enum life_state adopt_alive(struct step *s, const struct life_finding *f)
 	case LIFE_RUNNING:
 	case LIFE_RELOADING:
 		return adopt_up(s, f);
+	case LIFE_FROZEN:
+		return adopt_frozen(s, f);
 	case LIFE_STOPPING:
 		return adopt_stopping(s, f);
 	case LIFE_STOPPED: /* a start was begun that nobody was told of: undone */
@@ -174,6 +200,7 @@ void life_adopt(struct life *l, const struct life_policy *p, const struct life_f
 {
 	const struct life_event ev = { .type = LIFE_EXITED,
 		.now_ms = now_ms,
+		.random = found->random,
 		.exit = found->found == LIFE_FOUND_EXITED ? found->exit : LIFE_EXIT_ERROR };
 	struct step s = { .l = l, .p = p, .ev = &ev, .out = out };
 	bool alive = found->found != LIFE_FOUND_NONE && found->found != LIFE_FOUND_EXITED;
@@ -183,7 +210,10 @@ void life_adopt(struct life *l, const struct life_policy *p, const struct life_f
 	adopt_sanitise(l, now_ms);
 	timer_at_ms = l->timer_at_ms;
 	l->timer_at_ms = 0;
-	l->kept = found->has_state;
+	/* What a process that runs began with, unless a reload has put its own save there. */
+	l->checkpoint = l->checkpoint && p->from_checkpoint && found->has_state && found->found != LIFE_FOUND_IN_RELOAD &&
+		(l->state == LIFE_RUNNING || l->state == LIFE_FROZEN);
+	l->kept = found->has_state && !l->checkpoint;
 	l->kept_sealed = l->kept && l->kept_sealed;
 	l->process = alive ? LIFE_PROCESS_ALIVE : LIFE_PROCESS_NONE;
 	if (l->state == LIFE_INITIALIZING || l->state == LIFE_COMPILING || l->creating) {
@@ -199,6 +229,8 @@ void life_adopt(struct life *l, const struct life_policy *p, const struct life_f
 		return;
 	}
 	l->state = alive ? adopt_alive(&s, found) : adopt_ended(&s, found, timer_at_ms);
+	if (alive && found->frozen && l->state != LIFE_FROZEN)
+		out->set |= LIFE_DO_THAW;
 }
 
 void life_boot(struct life *l, const struct life_policy *p, bool wanted, bool has_state, uint32_t delay_ms, int64_t now_ms,
@@ -217,7 +249,8 @@ void life_boot(struct life *l, const struct life_policy *p, bool wanted, bool ha
 	l->creating = l->keep_wanted = l->after_start = l->after_gone = false;
 	l->process = LIFE_PROCESS_NONE;
 	l->kept = has_state && (wanted || !knows_kept || l->kept);
-	l->kept_sealed = false;
+	l->kept_sealed = l->checkpoint = false;
+	l->restore_tries = 0;
 	if (!wanted) {
 		l->state = was_failed ? LIFE_FAILED : LIFE_STOPPED;
 		l->reason = was_failed ? l->reason : LIFE_REASON_NONE;

@@ -34,6 +34,28 @@ void move_state_drop(struct step *s)
 	s->l->kept = s->l->kept_sealed = false;
 }
 
+/* The spawner's place for a state is needed for another one, or the sandbox ends. */
+void move_checkpoint_drop(struct step *s)
+{
+	if (s->l->checkpoint)
+		s->out->set |= LIFE_DO_DROP_STATE;
+	s->l->checkpoint = false;
+}
+
+/* A start by policy failed, and it had begun from a state: the second time it is that state's fault. */
+static void move_restore_failed(struct step *s)
+{
+	struct life *l = s->l;
+
+	if (!l->kept || l->from == LIFE_FROM_FRESH)
+		return;
+	if (++l->restore_tries < RESTORE_TRIES + SEEDED(10))
+		return;
+	move_state_drop(s);
+	l->restore_tries = 0;
+	s->out->set |= LIFE_DO_SET_ASIDE;
+}
+
 void move_answer(struct step *s, bool ok, enum life_reason reason)
 {
 	if (s->l->pending == LIFE_NO_REQUEST)
@@ -80,6 +102,8 @@ enum life_state move_start_begin(struct step *s)
 	l->ready_ms = 0;
 	l->stage = STAGE_NONE;
 	l->after_start = l->after_gone = l->keep_wanted = false;
+	if (l->pending != LIFE_NO_REQUEST)
+		l->restore_tries = 0; /* whoever asks, tries anew */
 	l->from = !l->kept ? LIFE_FROM_FRESH : l->kept_sealed ? LIFE_FROM_SEALED : LIFE_FROM_KEPT;
 	s->out->from = l->from;
 	s->out->set |= LIFE_DO_BEGIN_START;
@@ -103,6 +127,10 @@ enum life_state move_policy_decide(struct step *s, enum life_reason reason, bool
 		s->out->set |= LIFE_DO_NOTE_GAVE_UP;
 		return LIFE_FAILED;
 	}
+	if (s->out->delay_ms > 0) {
+		s->out->jitter_ms = budget_jitter_ms(s->out->delay_ms, s->ev->random);
+		s->out->delay_ms = s->out->delay_ms < UINT32_MAX - s->out->jitter_ms ? s->out->delay_ms + s->out->jitter_ms : UINT32_MAX;
+	}
 	l->restarts++;
 	s->out->set |= LIFE_DO_NOTE_RESTART;
 	if (s->out->delay_ms == 0)
@@ -114,6 +142,7 @@ enum life_state move_policy_decide(struct step *s, enum life_reason reason, bool
 enum life_state move_gone(struct step *s, enum life_state last)
 {
 	move_state_drop(s);
+	move_checkpoint_drop(s);
 	move_timer_clear(s);
 	s->l->gone = true;
 	s->l->stage = STAGE_NONE;
@@ -132,6 +161,7 @@ enum life_state move_stop_finish(struct step *s)
 	l->reason = LIFE_REASON_NONE;
 	if (!l->keep_wanted)
 		move_state_drop(s);
+	move_checkpoint_drop(s);
 	if (l->after_gone) {
 		move_answer(s, true, LIFE_REASON_NONE);
 		return move_gone(s, LIFE_STOPPED);
@@ -160,6 +190,7 @@ enum life_state move_start_failed(struct step *s, enum life_reason reason)
 	}
 	if (l->free_retry)
 		return move_start_begin(s);
+	move_restore_failed(s);
 	s->out->set |= LIFE_DO_NOTE_CRASHED;
 	s->out->reason = reason;
 	return move_policy_decide(s, reason, false);
@@ -178,6 +209,7 @@ enum life_state move_stop_begin(struct step *s)
 {
 	if (!s->l->keep_wanted)
 		return move_stop_ask(s);
+	move_checkpoint_drop(s);
 	s->l->stage = STAGE_SAVING;
 	s->out->set |= LIFE_DO_ASK_SAVE;
 	move_timer_set(s, s->p->save_ms);
@@ -203,8 +235,13 @@ enum life_state move_ready(struct step *s)
 	if (l->process != LIFE_PROCESS_ALIVE || l->killed != LIFE_KILL_NONE || l->reason != LIFE_REASON_NONE)
 		return NOT_TAKEN;
 	move_timer_clear(s);
-	if (!SEEDED(4))
+	if (s->p->from_checkpoint && l->kept && !SEEDED(4)) {
+		l->checkpoint = true; /* out of date, but better than nothing after a crash */
+		l->kept = l->kept_sealed = false;
+	} else if (!SEEDED(4)) {
 		move_state_drop(s); /* from the first call on it is out of date */
+	}
+	l->restore_tries = 0;
 	l->ready_ms = s->ev->now_ms;
 	l->creating = false;
 	s->out->set |= LIFE_DO_NOTE_STARTED;
@@ -227,5 +264,9 @@ enum life_state move_crashed(struct step *s)
 	move_process_ended(s);
 	if (s->l->kept) /* a reload that a dead control had sealed */
 		return move_start_begin(s);
+	if (s->l->checkpoint) {
+		s->l->checkpoint = false;
+		s->l->kept = true; /* what the next start begins with */
+	}
 	return move_policy_decide(s, LIFE_REASON_CRASHED, life_exit_is_clean(s->ev->exit));
 }

@@ -23,11 +23,14 @@ struct step {
 	struct life_actions *out;
 };
 
+#define RESTORE_TRIES 2 /* so many starts by policy may fail from one state */
+
 #define NOT_TAKEN LIFE__N /* what a handler returns to say: not now */
 
 void move_timer_set(struct step *s, uint32_t ms);
 void move_timer_clear(struct step *s);
 void move_state_drop(struct step *s);
+void move_checkpoint_drop(struct step *s);
 void move_answer(struct step *s, bool ok, enum life_reason reason);
 void move_pending_replace(struct step *s, enum life_request request);
 void move_process_kill(struct step *s, enum life_kill why);

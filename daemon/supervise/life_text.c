@@ -16,6 +16,7 @@ static const char *const state_texts[] = { [LIFE_INITIALIZING] = "initializing",
 	[LIFE_STARTING] = "starting",
 	[LIFE_RUNNING] = "running",
 	[LIFE_RELOADING] = "reloading",
+	[LIFE_FROZEN] = "frozen",
 	[LIFE_STOPPING] = "stopping",
 	[LIFE_STOPPED] = "stopped",
 	[LIFE_BACKOFF] = "backoff",
@@ -55,6 +56,8 @@ static const char *const event_texts[] = { [LIFE_CREATE_START] = "create_start",
 	[LIFE_RESTART] = "restart",
 	[LIFE_DESTROY] = "destroy",
 	[LIFE_RESET] = "reset",
+	[LIFE_FREEZE] = "freeze",
+	[LIFE_THAW] = "thaw",
 	[LIFE_RELOAD_BEGIN] = "reload_begin",
 	[LIFE_HURRY] = "hurry",
 	[LIFE_COMPILE_BEGIN] = "compile_begin",
@@ -113,6 +116,7 @@ bool life_takes_calls(const struct life *l)
 	case LIFE_STARTING:
 	case LIFE_RUNNING:
 	case LIFE_RELOADING:
+	case LIFE_FROZEN:
 	case LIFE_BACKOFF:
 		return !l->gone;
 	case LIFE_STOPPING:

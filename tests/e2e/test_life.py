@@ -100,12 +100,16 @@ class Life(Case):
             if info["status"] == "backoff":
                 seen_backoff = True
                 self.assertGreaterEqual(info["backoff"]["until_in_ms"], 0)
-                self.assertLessEqual(info["backoff"]["until_in_ms"], 800)
+                self.assertLessEqual(info["backoff"]["until_in_ms"], 1000)
+                self.assertLessEqual(abs(info["next_restart_in_ms"] - info["backoff"]["until_in_ms"]), 1)
+                self.assertRegex(info["next"], r"^in \d+ ms it is started$")
                 self.assertIsNone(info["pid"])
             self.wait_status("b", "running")
             self.assertEqual(self.client.info("b")["budget"]["used"], n)
         self.assertTrue(seen_backoff)
-        self.assertEqual([e["delay_ms"] for e in self.client.events("b") if e["type"] == "sandbox.restarting"], [0, 100, 200, 400, 800])
+        delays = [(e["delay_ms"] - e["jitter_ms"], e["jitter_ms"]) for e in self.client.events("b") if e["type"] == "sandbox.restarting"]
+        self.assertEqual([d for d, _ in delays], [0, 100, 200, 400, 800])
+        self.assertTrue(all(0 <= jitter <= d / 4 for d, jitter in delays), delays)
         self.dies("b", "segv")
         self.wait_status("b", "failed")
         info = self.client.info("b")
@@ -114,6 +118,11 @@ class Life(Case):
         r = self.ctl("info", "b")
         self.assertIn("restart budget used up", r.out)
         self.refused("wrong_state", self.client.call, "b", "exit_now")
+        last = self.client.rpc("sandbox.explain", id="b")["decisions"][-1]
+        self.assertEqual((last["kind"], last["used"], last["allowed"], last["period_ms"]), ("gave_up", 6, 5, 60000))
+        self.assertIn("Restart 6 within 60000 ms is more than the 5 allowed (cause of the last: crashed)", last["text"])
+        self.assertIn(last["text"], self.ctl("explain", "b").out)
+        self.assertEqual(self.client.rpc("sandbox.reset", id="b")["status"], "stopped")
         self.client.rpc("sandbox.start", id="b")  # begins with a new budget
         self.assertEqual(self.client.info("b")["budget"]["used"], 0)
         self.dies("b", "segv")
@@ -173,6 +182,25 @@ class Life(Case):
         self.comes_back("c", 1)
         self.assertEqual(c.call("c", "get"), {"count": 5})
         self.assertEqual((c.info("c")["labels"], c.info("c")["config"]), ({"team": "a"}, {"from": 5}))
+
+
+class Explain(Case):
+    def test_the_log_outlives_control_and_is_bounded(self):
+        self.client.create("e", module("tally"), intensity=100, heartbeat_ms=0)
+        before = self.client.rpc("sandbox.explain", id="e")
+        self.assertEqual([d["kind"] for d in before["decisions"]], ["asked", "begin", "ready"])
+        self.client.close()
+        self.daemon.kill_control()
+        self.client = self.daemon.client()
+        after = self.client.rpc("sandbox.explain", id="e")
+        self.assertEqual(after["decisions"][:3], before["decisions"])
+        self.assertEqual(after["decisions"][3]["kind"], "taken_over")
+        for n in range(1, 5):
+            self.kill_host("e")
+            wait_for(lambda: self.client.info("e")["restart_count"] == n and self.client.status("e") == "running", "restart %d" % n)
+        now = self.client.rpc("sandbox.explain", id="e")
+        self.assertEqual((len(now["decisions"]), now["forgotten"] > 0), (16, True))
+        self.refused("not_found", self.client.rpc, "sandbox.explain", id="nobody")
 
 
 class Stopped(Case):

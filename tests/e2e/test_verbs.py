@@ -13,6 +13,7 @@ from harness import (BUILD, COUNTER1, COUNTER2, Case, ctl, error_code, example_s
 DONE, FAILED, USAGE, NOT_FOUND, STATE, TIMEOUT, DOWN, DENIED, REFUSED, RELOAD = range(10)
 VERBS = {  # operands that name the sandbox `x`
     "create": ["x", COUNTER1], "destroy": ["x"], "start": ["x"], "stop": ["x"], "restart": ["x"], "list": [], "info": ["x"],
+    "freeze": ["x"], "thaw": ["x"], "reset": ["x"], "explain": ["x"],
     "call": ["x", "get"], "cast": ["x", "get"],
     "wait": ["x", "--for", "running"], "reload": ["x", COUNTER2], "rollback": ["x"], "versions": ["x"], "logs": ["x"], "events": [],
     "ping": [], "daemon-info": [], "shutdown": [], "outcome": ["key"], "discover": [],
@@ -107,7 +108,14 @@ class Verbs(Case):
         self.ctl("create", "x", COUNTER1)
         self.both(STATE, "create", "x", COUNTER1, says="already_exists")
         self.both(STATE, "start", "x", says="wrong_state")
+        self.both(DONE, "thaw", "x")  # it isn't frozen, as asked
+        self.both(DONE, "freeze", "x")
+        self.both(STATE, "reload", "x", COUNTER2, says="wrong_state")
+        self.both(DONE, "explain", "x")
         self.ctl("stop", "x")
+        self.both(STATE, "freeze", "x", says="wrong_state")
+        self.both(STATE, "thaw", "x", says="wrong_state")
+        self.both(DONE, "reset", "x")
         self.both(STATE, "call", "x", "get", says="wrong_state")
         self.both(STATE, "cast", "x", "get", says="wrong_state")
         self.both(STATE, "reload", "x", COUNTER2, says="wrong_state")

@@ -43,6 +43,7 @@ TARGETS = {
     "config": (1500, ["proto/config.c"]),
     "spawner": (900, ["daemon/spawner/validate.c"]),
     "life": (2000, ["daemon/supervise/life_adopt.c", "daemon/supervise/budget.c:budget_sanitise"]),
+    "scenario": (3000, ["daemon/simulate/scenario.c"]),
     "spec": (4000, ["daemon/sandbox/spec.c:get_u32,get_text,last_exit_load,policy_load,get_raw,spec_load"]),
     "seq": (100, ["daemon/observe/seq.c"]),
     "log_ring": (600, ["daemon/observe/log_ring.c"]),
@@ -84,7 +85,7 @@ def dictionary(name, parsers):
         with open(os.path.join(TOP, file)) as f:
             found = re.findall(r'"((?:[^"\\\n]|\\["\\nrtbf]){1,24})"', f.read())
         words.update(codecs.decode(w, "unicode_escape").encode("latin-1") for w in found if "%" not in w and "/" not in w[:-1])
-    if name in ("rpc", "json", "json_cbor", "spec", "orders", "host_link"):
+    if name in ("rpc", "json", "json_cbor", "spec", "orders", "host_link", "scenario"):
         words.update([b"{", b"}", b'":', b'"', b"null", b"true", b"1e9", b"\\u0041", b"\\ud800\\udc00", b"[[[[", b'{"a":'])
         words.update(b'"%s":' % w for w in list(words) if re.fullmatch(rb"\w+", w))
     if name in ("cbor", "state"): # floats that are odd

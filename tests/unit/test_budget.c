@@ -91,6 +91,20 @@ static const char *model_agrees(unsigned seed)
 	return NULL;
 }
 
+static const char *jitter_is_bounded(void)
+{
+	static const uint32_t delays_ms[] = { 0, 1, 3, 4, 100, 30000, UINT32_MAX };
+
+	for (size_t i = 0; i < sizeof delays_ms / sizeof delays_ms[0]; i++) {
+		uint32_t quarter = delays_ms[i] / 4, half_way = budget_jitter_ms(delays_ms[i], 0x80000000u);
+
+		if (budget_jitter_ms(delays_ms[i], 0) != 0 || budget_jitter_ms(delays_ms[i], UINT32_MAX) > quarter ||
+			(quarter > 0 && budget_jitter_ms(delays_ms[i], UINT32_MAX) < quarter - 1) || half_way != quarter / 2)
+			return "the jitter";
+	}
+	return NULL;
+}
+
 static const char *any_wrong(void)
 {
 	const char *wrong = window_is_exact();
@@ -98,6 +112,8 @@ static const char *any_wrong(void)
 
 	if (wrong == NULL)
 		wrong = backoff_is_right();
+	if (wrong == NULL)
+		wrong = jitter_is_bounded();
 	for (seed = 1; seed < 200 && wrong == NULL; seed++)
 		wrong = model_agrees(seed);
 	return wrong;
@@ -113,7 +129,7 @@ END_TEST
 
 START_TEST(seeded_bugs_are_found)
 {
-	for (seeded = 1; seeded <= 4; seeded++)
+	for (seeded = 1; seeded <= 5; seeded++)
 		ck_assert_msg(any_wrong() != NULL, "bug %d is not found", seeded);
 	seeded = 0;
 }

@@ -391,6 +391,97 @@ START_TEST(one_damaged_row_leaves_the_others)
 }
 END_TEST
 
+/* What the program before wrote: no table of groups. */
+START_TEST(format_1_becomes_format_2)
+{
+	struct database_found found;
+	struct database_row group = row_of(7, 20);
+	struct database *d;
+	struct err e = ERR_INIT;
+
+	begin();
+	fill(5, 100);
+	sql("DROP TABLE groups; UPDATE meta SET value = 1; PRAGMA user_version = 1");
+	for (int check = 0; check < 2; check++) {
+		d = opened(&found, check);
+		ck_assert_uint_eq(found.n_problems, 0);
+		ck_assert_uint_eq(found.n, 5);
+		for (int i = 0; i < 5; i++)
+			ck_assert(row_is(&found.rows[i], i, 100));
+		ck_assert_uint_eq(found.n_groups, (unsigned)check);
+		database_found_fini(&found);
+		group.state_sha256[0] = '\0';
+		ck_assert(database_begin(d, &e) == 0 && database_put_group(d, &group, &e) == 0 && database_commit(d, &e) == 0);
+		d = database_close(d);
+	}
+	d = opened(&found, true);
+	ck_assert_uint_eq(found.n_groups, 1);
+	ck_assert_str_eq(found.groups[0].id, group.id);
+	ck_assert(found.groups[0].spec_size == group.spec_size && memcmp(found.groups[0].spec, group.spec, group.spec_size) == 0);
+	database_found_fini(&found);
+	ck_assert(database_begin(d, &e) == 0 && database_delete_group(d, group.id, &e) == 0 && database_commit(d, &e) == 0);
+	d = database_close(d);
+	d = opened(&found, true);
+	ck_assert_uint_eq(found.n_groups, 0);
+	ck_assert_uint_eq(found.n, 5);
+	database_found_fini(&found);
+	(void)database_close(d);
+	free(group.spec);
+	end();
+}
+END_TEST
+
+/* One of the two numbers alone is a flipped bit: the rows are saved, the file is put aside. */
+START_TEST(half_a_format_is_damage)
+{
+	struct database_found found;
+	struct database *d;
+
+	begin();
+	fill(3, 50);
+	sql("UPDATE meta SET value = 1");
+	d = opened(&found, true);
+	ck_assert_uint_eq(found.n_problems, 1);
+	ck_assert_uint_eq(found.n, 3);
+	database_found_fini(&found);
+	(void)database_close(d);
+	end();
+}
+END_TEST
+
+START_TEST(a_damaged_group_leaves_the_others)
+{
+	struct database_found found;
+	struct database *d;
+	struct err e = ERR_INIT;
+
+	begin();
+	d = opened(&found, true);
+	database_found_fini(&found);
+	ck_assert_int_eq(database_begin(d, &e), 0);
+	for (int i = 0; i < 3; i++) {
+		struct database_row r = row_of(i, 30);
+
+		ck_assert_int_eq(database_put_group(d, &r, &e), 0);
+		free(r.spec);
+	}
+	ck_assert_int_eq(database_commit(d, &e), 0);
+	(void)database_close(d);
+	sql("UPDATE groups SET spec = 'x' || spec WHERE created_at = 1001");
+	d = opened(&found, true);
+	ck_assert_uint_eq(found.n_groups, 2);
+	ck_assert_uint_eq(found.n_problems, 1);
+	database_found_fini(&found);
+	(void)database_close(d);
+	d = opened(&found, true);
+	ck_assert_uint_eq(found.n_groups, 2);
+	ck_assert_uint_eq(found.n_problems, 0);
+	database_found_fini(&found);
+	(void)database_close(d);
+	end();
+}
+END_TEST
+
 START_TEST(a_newer_format_is_refused_untouched)
 {
 	struct database_found found;
@@ -401,7 +492,7 @@ START_TEST(a_newer_format_is_refused_untouched)
 
 	begin();
 	fill(5, 100);
-	sql("UPDATE meta SET value = 2; PRAGMA user_version = 2");
+	sql("UPDATE meta SET value = 3; PRAGMA user_version = 3");
 	size = slurp("registry.sqlite", &before);
 	for (int check = 0; check < 2; check++) {
 		ck_assert_int_eq(database_open(dir_fd, check, &d, &found, &e), -1);
@@ -438,7 +529,7 @@ START_TEST(a_newer_format_in_the_wal_is_refused_untouched)
 
 		(void)snprintf(path, sizeof path, "%s/registry.sqlite", dir);
 		if (sqlite3_open(path, &db) != SQLITE_OK ||
-			sqlite3_exec(db, "UPDATE meta SET value = 2; PRAGMA user_version = 2", NULL, NULL, NULL) != SQLITE_OK)
+			sqlite3_exec(db, "UPDATE meta SET value = 3; PRAGMA user_version = 3", NULL, NULL, NULL) != SQLITE_OK)
 			_exit(1);
 		_exit(0); /* not closed */
 	}
@@ -829,6 +920,7 @@ END_TEST
 CHECK_MAIN("database", tcase_set_timeout(tc, 60); tcase_add_test(tc, rows_come_back_in_the_order_of_creation);
 	tcase_add_test(tc, kill_9_keeps_what_was_committed); tcase_add_test(tc, flipped_bytes_are_put_aside);
 	tcase_add_test(tc, truncated_and_foreign_files_are_put_aside); tcase_add_test(tc, one_damaged_row_leaves_the_others);
+	tcase_add_test(tc, format_1_becomes_format_2); tcase_add_test(tc, half_a_format_is_damage); tcase_add_test(tc, a_damaged_group_leaves_the_others);
 	tcase_add_test(tc, a_newer_format_is_refused_untouched); tcase_add_test(tc, a_newer_format_in_the_wal_is_refused_untouched);
 	tcase_add_test(tc, a_second_daemon_is_refused); tcase_add_test(tc, a_full_disk_loses_nothing);
 	tcase_add_test(tc, a_file_that_may_not_grow); tcase_add_test(tc, a_registry_that_cant_be_opened_says_so_at_each_write);

@@ -21,7 +21,7 @@ static int seeded;
 
 #include "tests/support/check_main.h"
 
-#define BUGS 9
+#define BUGS 11
 #define T0   100000 /* the time that every state of the exploration is shifted to */
 
 /* ---- the model: what the world is like ---- */
@@ -30,7 +30,7 @@ enum { NO_PROCESS, ASKED, ALIVE };
 enum { NO_TXN, RELOAD, SAVE };
 
 struct model {
-	uint8_t process, kill_sent, stop_sent, txn, cancelled, timer, kept, gone;
+	uint8_t process, kill_sent, stop_sent, txn, cancelled, timer, kept, gone, frozen;
 	uint8_t waiting; /* enum life_request without its answer */
 };
 
@@ -40,9 +40,10 @@ struct world {
 };
 
 static const struct life_policy policies[] = {
-	{ LIFE_PERMANENT, { 2, 100, 60, 60 }, 200, 200, 200 },
-	{ LIFE_TRANSIENT, { 1, 100, 60, 60 }, 200, 200, 0 },
-	{ LIFE_TEMPORARY, { 2, 100, 60, 60 }, 200, 200, 200 },
+	{ LIFE_PERMANENT, { 2, 100, 60, 60 }, 200, 200, 200, false },
+	{ LIFE_TRANSIENT, { 1, 100, 60, 60 }, 200, 200, 0, false },
+	{ LIFE_TEMPORARY, { 2, 100, 60, 60 }, 200, 200, 200, false },
+	{ LIFE_PERMANENT, { 3, 100, 60, 60 }, 200, 200, 200, true },
 };
 
 #define MUST(cond, text)                                                                                     \
@@ -55,6 +56,15 @@ static const char *actions_process(struct world *w, const struct life_actions *o
 {
 	struct model *m = &w->m;
 
+	if (out->set & LIFE_DO_THAW) {
+		MUST(m->frozen, "thawed, and not frozen");
+		m->frozen = 0;
+	}
+	if (out->set & LIFE_DO_FREEZE) {
+		MUST(m->process == ALIVE && !m->frozen && m->txn == NO_TXN, "frozen without need, or amid a transaction");
+		m->frozen = 1;
+	}
+	MUST(!m->frozen || !(out->set & (LIFE_DO_ASK_SAVE | LIFE_DO_ASK_STOP)), "one that is frozen is asked for something");
 	if (out->set & LIFE_DO_CANCEL_TXN) {
 		MUST(m->txn != NO_TXN, "a transaction is cancelled that isn't there");
 		m->cancelled = 1;
@@ -82,6 +92,7 @@ static const char *actions_process(struct world *w, const struct life_actions *o
 			"a start from what isn't there, or not from what is");
 		MUST(!m->gone, "a start after the end");
 		m->process = ASKED;
+		m->frozen = 0;
 		m->kill_sent = m->stop_sent = m->txn = 0;
 	}
 	return NULL;
@@ -130,15 +141,20 @@ static const char *world_check(const struct world *w)
 	/* a host that was taken over in its load, and is silent, gets a deadline */
 	MUST(m->timer == timer_needed || (l->state == LIFE_RELOADING && !killed), "a timer without need, or a wait without one");
 	MUST(m->waiting == (uint8_t)l->pending, "what it thinks of the requests");
-	MUST(m->kept == l->kept, "what it thinks of the state kept");
+	MUST(m->kept == (l->kept || l->checkpoint), "what it thinks of the state kept");
+	MUST(!l->kept || !l->checkpoint, "a state is both: what it would have now, and older");
+	MUST(!m->frozen || l->state == LIFE_FROZEN || m->kill_sent, "frozen, and it is thought to run");
+	MUST(l->restore_tries < RESTORE_TRIES, "a state is tried too often");
 	MUST(m->gone == l->gone, "what it thinks of the end");
 	MUST(m->process == l->process, "what it thinks of the process");
 	MUST(m->process != ALIVE || m->kill_sent == killed, "what it thinks of the kill");
 	MUST((l->stage != STAGE_NONE) == (l->state == LIFE_STOPPING), "a stage without a stop");
 	switch (l->state) {
 	case LIFE_RUNNING:
+	case LIFE_FROZEN:
 		MUST(m->process == ALIVE && m->waiting == LIFE_NO_REQUEST, "running");
-		MUST(!m->kept, "running, and an older state is kept");
+		MUST((l->state == LIFE_FROZEN) == m->frozen, "frozen");
+		MUST(!l->kept, "running, and an older state is kept");
 		break;
 	case LIFE_RELOADING:
 		MUST(m->process == ALIVE && m->txn == RELOAD && m->waiting == LIFE_NO_REQUEST, "reloading");
@@ -192,6 +208,8 @@ static bool possible(const struct world *w, enum life_event_type t)
 	case LIFE_RESTART:
 	case LIFE_DESTROY:
 	case LIFE_RESET:
+	case LIFE_FREEZE:
+	case LIFE_THAW:
 	case LIFE_RELOAD_BEGIN:
 	case LIFE_HURRY:
 	case LIFE_COMPILE_BEGIN:
@@ -216,6 +234,7 @@ static void world_sees(struct world *w, const struct life_event *ev)
 	case LIFE_EXITED:
 		m->process = NO_PROCESS;
 		m->txn = NO_TXN;
+		m->frozen = 0;
 		break;
 	case LIFE_RELOAD_DIED_SEALED:
 		m->process = NO_PROCESS;
@@ -254,7 +273,7 @@ static const char *restart_check(const struct world *before, const struct world 
 {
 	bool clean = ev->exit == LIFE_EXIT_NORMAL || ev->exit == LIFE_EXIT_SHUTDOWN;
 	bool restart = p->restart == LIFE_PERMANENT || (p->restart == LIFE_TRANSIENT && !clean);
-	bool up = before->l.state == LIFE_RUNNING || before->l.state == LIFE_RELOADING;
+	bool up = before->l.state == LIFE_RUNNING || before->l.state == LIFE_RELOADING || before->l.state == LIFE_FROZEN;
 	bool sealed = ev->type == LIFE_RELOAD_DIED_SEALED || before->l.kept;
 
 	if (!up || (ev->type != LIFE_EXITED && ev->type != LIFE_RELOAD_DIED_SEALED))
@@ -267,6 +286,7 @@ static const char *restart_check(const struct world *before, const struct world 
 	}
 	MUST(((out->set & (LIFE_DO_NOTE_RESTART | LIFE_DO_NOTE_GAVE_UP)) != 0) == restart,
 		"restart type and exit class");
+	MUST(!(out->set & LIFE_DO_BEGIN_START) || (out->from == LIFE_FROM_KEPT) == before->l.checkpoint, "the checkpoint is not used");
 	if (!restart)
 		MUST(after->l.state == (clean ? LIFE_STOPPED : LIFE_FAILED), "an end that isn't restarted");
 	return NULL;
@@ -341,6 +361,7 @@ static const char *adopt_check(
 	memset(&w->m, 0, sizeof w->m);
 	w->m.process = alive ? ALIVE : NO_PROCESS;
 	w->m.kept = f->has_state;
+	w->m.frozen = alive && f->frozen;
 	life_adopt(&w->l, p, f, now_ms, &out);
 	if (w->l.state == LIFE_RELOADING || (w->l.state == LIFE_STOPPING && w->l.stage == STAGE_CANCELLING))
 		w->m.txn = RELOAD; /* the engine's undoing or completing, by txn_take_over */
@@ -490,6 +511,7 @@ static const char *offer_adopt(struct seen *s, const struct world *from, const s
 	struct life_finding f = { .found = found,
 		.exit = variant & 1 ? LIFE_EXIT_NORMAL : LIFE_EXIT_ERROR,
 		.has_state = variant & 2,
+		.frozen = variant & 4,
 		.started_ms = T0 - 50 };
 	struct world w;
 	const char *wrong;
@@ -514,7 +536,7 @@ static const char *explore_world(
 		for (variant = 0; variant < (from->m.timer ? 2 : 4) && wrong == NULL; variant++)
 			wrong = offer(s, from, p, (enum life_event_type)t, variant, ret_steps);
 	for (t = 0; t < LIFE_FOUND__N && wrong == NULL; t++)
-		for (variant = 0; variant < 4 && wrong == NULL; variant += t == LIFE_FOUND_EXITED ? 1 : 2)
+		for (variant = 0; variant < 8 && wrong == NULL; variant += t == LIFE_FOUND_EXITED ? 1 : 2)
 			wrong = offer_adopt(s, from, p, (enum life_found)t, variant, ret_steps);
 	return wrong != NULL || from->m.gone ? wrong : destroy_ends(*from, p);
 }
@@ -1043,7 +1065,7 @@ START_TEST(take_over_with_times_that_cannot_be)
 		l.timer_at_ms = times[i];
 		life_adopt(&l, &p, &none, 1000000, &out);
 		ck_assert_int_eq(l.state, times[i] < 0 ? LIFE_STARTING : LIFE_BACKOFF);
-		ck_assert(times[i] < 0 || out.timer_ms == p.budget.backoff_max_ms);
+		ck_assert(times[i] < 0 || out.timer_ms == p.budget.backoff_max_ms / 4 * 5);
 
 		life_init(&l);
 		l.state = LIFE_STARTING;
@@ -1106,7 +1128,7 @@ START_TEST(names)
 }
 END_TEST
 
-CHECK_MAIN("life", tcase_add_loop_test(tc, every_order_of_events, 0, 3);
+CHECK_MAIN("life", tcase_add_loop_test(tc, every_order_of_events, 0, 4);
 	   tcase_add_test(tc, seeded_bugs_are_found); tcase_add_test(tc, a_create_that_fails_is_gone);
 	   tcase_add_test(tc, a_slow_start_is_killed_and_failed_only_when_it_has_ended);
 	   tcase_add_test(tc, a_start_that_is_not_born_yet_is_killed_at_birth);

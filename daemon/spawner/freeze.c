@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A sandbox is frozen by SIGSTOP to every process of it, and thawed by SIGCONT. They are found as the host's descendants, and as those that
+ * were left to this process (it is the reaper of orphans) and run as the sandbox's user, or, rootless, in the host's session. A process that
+ * has a SIGSTOP coming can't fork any more, so each round finds only what was born before, and the rounds come to an end. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "daemon/spawner/spawner.h"
+#include "daemon/spawner/validate.h"
+#include "proto/log.h"
+
+#define ROUNDS_MAX    64
+#define PROCESSES_MAX 65536u
+
+struct walk {
+	struct spawner *sp;
+	const struct entry *entry;
+	pid_t *pids; /* that have the signal; the host first */
+	size_t n, room;
+	int signal;
+	bool failed; /* no memory, or too many */
+};
+
+/* The parent and the session of a process; false: there is none. */
+static bool stat_read(pid_t pid, pid_t *ret_parent, pid_t *ret_session)
+{
+	char path[40], text[512], *at;
+	autoclose int fd = -1;
+	int parent, group, session;
+	ssize_t n;
+
+	(void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd == -1 ? 0 : read(fd, text, sizeof text - 1);
+	text[n > 0 ? n : 0] = '\0';
+	at = strrchr(text, ')');
+	if (!at || sscanf(at + 1, " %*c %d %d %d", &parent, &group, &session) != 3)
+		return false;
+	*ret_parent = parent;
+	*ret_session = session;
+	return true;
+}
+
+static bool is_of_user(pid_t pid, uid_t uid)
+{
+	char path[40], text[1024], *at;
+	autoclose int fd = -1;
+	unsigned real;
+	ssize_t n;
+
+	(void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd == -1 ? 0 : read(fd, text, sizeof text - 1);
+	text[n > 0 ? n : 0] = '\0';
+	at = strstr(text, "\nUid:");
+	return at && sscanf(at + 5, "%u", &real) == 1 && real == uid;
+}
+
+/* Is it, an orphan, of this sandbox? */
+static bool is_orphan_of(const struct walk *w, pid_t pid)
+{
+	pid_t parent, session;
+
+	if (pid == w->sp->control.pid || table_find_pid(&w->sp->table, pid) || job_find_pid(w->sp, pid))
+		return false;
+	if (w->sp->is_root)
+		return is_of_user(pid, w->entry->uid);
+	return stat_read(pid, &parent, &session) && session == w->entry->pid;
+}
+
+static bool has(const struct walk *w, pid_t pid)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (w->pids[i] == pid)
+			return true;
+	return false;
+}
+
+/* Signals one process, once. Its number may have come to be somebody else's since it was read: by the descriptor, only the process that is
+ * looked at afterwards is reached. */
+static void reach(struct walk *w, pid_t pid, pid_t parent)
+{
+	autoclose int fd = -1;
+	pid_t its_parent, session;
+
+	if (w->failed || has(w, pid))
+		return;
+	if (w->n == w->room) {
+		size_t room = w->room ? w->room * 2 : 64;
+		pid_t *more = room > PROCESSES_MAX ? NULL : realloc(w->pids, room * sizeof *more);
+
+		w->failed = !more;
+		if (!more)
+			return;
+		w->pids = more;
+		w->room = room;
+	}
+	fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (fd == -1 || !stat_read(pid, &its_parent, &session) || (pid != w->entry->pid && its_parent != parent))
+		return; /* ended, or moved: a later round finds it where it is */
+	if (parent == getpid() && pid != w->entry->pid && !is_orphan_of(w, pid))
+		return;
+	if (syscall(SYS_pidfd_send_signal, fd, w->signal, NULL, 0) == 0)
+		w->pids[w->n++] = pid;
+}
+
+static void thread_children_reach(struct walk *w, pid_t parent, const char *thread)
+{
+	bool is_self = parent == getpid();
+	char path[80];
+	FILE *f;
+	int pid;
+
+	(void)snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)parent, thread);
+	f = fopen(path, "re");
+	if (!f)
+		return;
+	while (fscanf(f, "%d", &pid) == 1)
+		if (pid > 0 && !has(w, pid) && (!is_self || is_orphan_of(w, pid)))
+			reach(w, pid, parent);
+	(void)fclose(f);
+}
+
+/* A process lists its children by the thread that made them. */
+static void children_reach(struct walk *w, pid_t parent)
+{
+	struct dirent *entry;
+	char path[40];
+	DIR *dir;
+
+	(void)snprintf(path, sizeof path, "/proc/%d/task", (int)parent);
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.')
+			thread_children_reach(w, parent, entry->d_name);
+	if (dir)
+		(void)closedir(dir);
+}
+
+/* One round: all that descends from those reached so far, and the orphans. */
+static void round_walk(struct walk *w)
+{
+	reach(w, w->entry->pid, getpid());
+	for (size_t i = 0; i < w->n && !w->failed; i++)
+		children_reach(w, w->pids[i]);
+	children_reach(w, getpid());
+}
+
+static int walk(struct spawner *sp, struct entry *entry, int signal)
+{
+	struct walk w = { .sp = sp, .entry = entry, .signal = signal };
+	size_t before;
+	int rounds = 0;
+
+	do {
+		before = w.n;
+		round_walk(&w);
+	} while (w.n != before && !w.failed && ++rounds < ROUNDS_MAX);
+	log_debug("sandbox=%s %zu processes got %s", entry->sandbox, w.n, strsignal(signal));
+	free(w.pids);
+	return w.failed || rounds == ROUNDS_MAX ? -1 : 0;
+}
+
+int entry_freeze(struct spawner *sp, struct entry *entry, struct err *e)
+{
+	entry->frozen = true;
+	if (walk(sp, entry, SIGSTOP) == 0)
+		return 0;
+	(void)walk(sp, entry, SIGCONT);
+	entry->frozen = false;
+	return REFUSE(e, EAGAIN, "the processes of '%.60s' can't all be stopped", entry->sandbox);
+}
+
+void entry_thaw(struct spawner *sp, struct entry *entry)
+{
+	(void)walk(sp, entry, SIGCONT);
+	entry->frozen = false;
+}
+
+bool freeze_covers(struct spawner *sp, pid_t pid, uid_t uid)
+{
+	struct entry *entry = table_find_pid(&sp->table, pid);
+	pid_t parent, session;
+
+	if (entry)
+		return entry->frozen;
+	for (uint64_t cursor = 0; (entry = table_from(&sp->table, cursor)); cursor = entry->slot + 1ull) {
+		if (!entry->frozen || entry->pid <= 0)
+			continue;
+		if (sp->is_root ? entry->uid == uid : stat_read(pid, &parent, &session) && session == entry->pid)
+			return true;
+	}
+	return false;
+}

@@ -6,7 +6,7 @@ usage: fuzz.py [--seconds N] [TARGET...]
 
 Each target begins with its seeds (tests/fuzz/corpus/TARGET and what earlier runs found, kept in build/fuzz/corpus/TARGET); with 0 seconds it runs tests/fuzz/corpus alone. A finding
 fails the run; the input is kept in build/fuzz/findings. Afterwards: executions of each target, and the lines of each
-parser that all targets of this run reached together; below GOAL per cent the missing lines are shown, and it fails.
+parser that all targets of this run reached together; below GOAL per cent the missing lines are shown, and a run of all targets fails.
 """
 import argparse
 import codecs
@@ -50,14 +50,19 @@ TARGETS = {
 }
 
 ELF_SOURCE = r'''
+#ifdef FUNCTION
+__attribute__((visibility("default"))) int sandbox_module(void) { return 0; }
+#else
 __attribute__((visibility("default"))) const int sandbox_module[12] = { 0x53425831 };
+#endif
 static const char info[] __attribute__((section(".sbx.info"), used)) = "sbx=1;name=counter;state=7";
 extern int puts(const char *);
 __thread int t = 3; int data = 1; int *address = &data;
 __attribute__((constructor)) static void first(void) { data++; }
 int f(void) { return puts("x") + t; }
 '''
-ELF_FLAGS = (["-shared"], ["-shared", "-Wl,--hash-style=sysv"], ["-shared", "-Wl,-z,relro,-z,now"], ["-shared", "-s"], [])
+ELF_FLAGS = (["-shared"], ["-shared", "-Wl,--hash-style=sysv"], ["-shared", "-Wl,-z,relro,-z,now"], ["-shared", "-s"], [],
+             ["-shared", "-Dsandbox_module=other"], ["-shared", "-Dsandbox_module=other", "-Wl,--hash-style=sysv"], ["-shared", "-DFUNCTION"])
 
 
 def parser_files(parsers):
@@ -203,7 +208,7 @@ def main():
     below = 0 if bad else coverage(names)
     print("fuzz: %d targets, %d executions, %d findings%s, %d parsers below %d per cent" % (
         len(names), total, bad, "; inputs are in " + os.path.join(OUT, "findings") if bad else "", below, GOAL))
-    return 1 if bad or below else 0
+    return 1 if bad or (below and not a.targets) else 0 # one target alone needn't reach what others reach too
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
  * The bodies of control's messages as the host reads them: BEGIN, START, REHEARSE, LOAD. */
 #include "tests/fuzz/fuzz.h"
 
+#include <sys/socket.h>
+
 #include "daemon/host/confine.h"
 #include "daemon/host/order.h"
 
@@ -16,7 +18,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct confine c;
 
 	if (kind == 3) {
-		if (confine_parse(&c, text, in.left, -1, &e) != 0)
+		static int channel[2];
+
+		if (channel[1] == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET, 0, channel) != 0)
+			abort();
+		if (confine_parse(&c, text, in.left, channel[0], &e) != 0)
 			fuzz_refused(&e);
 		else
 			FUZZ_MUST((unsigned)c.profile < PROFILE__N);

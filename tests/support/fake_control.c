@@ -66,7 +66,7 @@ int main(int argc, char **argv)
 		return 2;
 	(void)snprintf(marker, sizeof marker, "%s/../control-exits", begin.state_dir);
 	if (access(marker, F_OK) == 0)
-		return 3;
+		_exit(3); /* not by main's end: a sanitizer's look for leaks there would change the status, which a test waits for */
 	relay = relay_connect(begin.state_dir);
 	if (relay == -1 || fd_message_send(relay, report.data, report.size, NULL, 0) == -1 ||
 		fd_message_send(relay, &begin, sizeof begin, NULL, 0) == -1)

@@ -32,7 +32,7 @@ class Ordinary:
                 with self.subTest(profile=profile, part=part):
                     self.client.call(profile, part)
             self.assertEqual(self.client.info(profile)["restart_count"], 0, profile)
-                self.assertIn("line 99 of output", self.client.log_text(profile))
+            wait_for(lambda p=profile: "line 99 of output" in self.client.log_text(p), "what it printed")
 
     def test_scratch(self):
         for profile in ("high", "medium"):

@@ -246,7 +246,7 @@ static void fact_processes(const struct confine *c, struct fact *f)
 {
 	fact_limit(
 		f, RLIMIT_NPROC, c->limits.max_processes ? c->limits.max_processes : DEFAULT_MAX_PROCESSES);
-	if (has_own_uid(c))
+	if (has_own_uid(c) || (walls.stand && walls_want(PROTECTION_USER_NAMESPACE))) /* it counts per user namespace too */
 		return;
 	f->got[0] = '\0';
 	(void)snprintf(f->why, sizeof f->why, "it is counted per uid, and the uid isn't the sandbox's own");

@@ -2,7 +2,8 @@
  *
  * The handler writes one note and lets the process die of what it was dying of: a fault returns with the
  * default action and recurs; a signal that was sent, and those that would not recur (SIGSYS, a breakpoint),
- * are raised again. Only pid 1 can't die of a signal that it raises itself: there the status is 128 + signal. */
+ * are raised again. Only pid 1 can't die of a signal that it raises itself: there the status is 128 + signal, which control takes
+ * for the signal when the note says the same. */
 #include "daemon/host/death.h"
 
 #include <errno.h>
@@ -27,7 +28,9 @@
 #define STACK_BYTES  (64u << 10)
 #define SEND_WAIT_MS 200 /* a full channel may drain; a dying process may not linger */
 
-static const int death_signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP };
+/* Faults, and all whose default is an end: a pid 1 is not ended by those without a handler, whoever sends them. */
+static const int death_signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2,
+	SIGALRM, SIGTERM, SIGSTKFLT, SIGXCPU, SIGVTALRM, SIGPROF, SIGPOLL, SIGPWR };
 
 static _Alignas(16) char stack[STACK_BYTES];
 static int channel = -1;
@@ -76,7 +79,7 @@ static void on_death(int number, siginfo_t *info, void *context)
 	int kept = errno;
 	struct sigaction standard = { .sa_handler = SIG_DFL };
 	struct host_death *note = &page->note;
-	bool recurs = info->si_code > 0 && number != SIGSYS && number != SIGTRAP;
+	bool recurs = info->si_code > 0 && (number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE);
 
 	if (getpid() == own_pid) {
 		note->signal = number;

@@ -20,9 +20,21 @@ static const char *signal_text(int number)
 	return text ? text : "?";
 }
 
+/* A pid 1 can't end by a signal of its own: it says so in its note, and exits with 128 + signal. That is its word, so it can only make
+ * an exit of its own look like that signal. */
+static int status_of(const struct host *h, int status)
+{
+	if (h && h->has_death && h->death.signal > 0 && h->death.signal < 65 && WIFEXITED(status) &&
+		WEXITSTATUS(status) == 128 + h->death.signal)
+		return h->death.signal;
+	return status;
+}
+
 /* "signal SIGSEGV", "exit status 3", or what we did to it. */
 static void reason_of(struct last_exit *x, const struct host *h, const struct spawner_message *m, enum life_kill killed)
 {
+	int status = x->wait_status;
+
 	if (m->name[0]) {
 		char step[LIMIT_ID_BYTES + 1];
 
@@ -37,12 +49,12 @@ static void reason_of(struct last_exit *x, const struct host *h, const struct sp
 		(void)snprintf(x->text, sizeof x->text, "%s", h->kill_text);
 	} else if (h && h->killed) {
 		(void)snprintf(x->reason, sizeof x->reason, "%s", life_kill_text(killed));
-	} else if (WIFSIGNALED(m->status)) {
-		(void)snprintf(x->reason, sizeof x->reason, "signal SIG%s", signal_text(WTERMSIG(m->status)));
-	} else if (WEXITSTATUS(m->status) == 0) {
+	} else if (WIFSIGNALED(status)) {
+		(void)snprintf(x->reason, sizeof x->reason, "signal SIG%s", signal_text(WTERMSIG(status)));
+	} else if (WEXITSTATUS(status) == 0) {
 		(void)snprintf(x->reason, sizeof x->reason, "%s", h && h->asked ? "stopped" : "ended by itself");
 	} else {
-		(void)snprintf(x->reason, sizeof x->reason, "exit status %d", WEXITSTATUS(m->status));
+		(void)snprintf(x->reason, sizeof x->reason, "exit status %d", WEXITSTATUS(status));
 	}
 }
 
@@ -96,8 +108,8 @@ void exit_record(struct sandbox *sb, const struct spawner_message *m)
 	struct last_exit *x = &sb->last_exit;
 
 	*x = (struct last_exit){ .happened = true, .at_ms = clock_wall_ms(), .uptime_ms = m->ended_ms - m->started_ms,
-		.wait_status = m->status, .version = sb->versions.current, .generation = m->generation };
-	x->exit = life_exit_class(m->status, h && h->asked, h && h->killed);
+		.wait_status = status_of(h, m->status), .version = sb->versions.current, .generation = m->generation };
+	x->exit = life_exit_class(x->wait_status, h && h->asked, h && h->killed);
 	if (h && h->kill_text[0])
 		x->exit = LIFE_EXIT_ERROR;
 	reason_of(x, h, m, sb->life.killed);

@@ -169,7 +169,7 @@ static int birth_send(struct spawner *sp, struct zygote *z, struct birth *b)
 	autoclose int objects_fd = -1;
 
 	(void)snprintf(m.objects, sizeof m.objects, "%.150s/%s", sp->objects_dir, entry->sandbox);
-	if (z->has_root) {
+	if (z->has_root && sp->is_root) {
 		objects_fd = objects_mount(sp, entry->sandbox);
 		if (objects_fd == -1) {
 			birth_fail(sp, entry, "open objects", errno);

@@ -260,6 +260,8 @@ static bool denials_notify(struct spawner *sp)
 {
 	const struct spawner_message *m;
 
+	if (!sp->control.ready) /* a new one knows no sandbox yet */
+		return true;
 	while ((m = denials_first(&sp->denials))) {
 		if (!notice_send(sp, m, NULL, 0))
 			return false;

@@ -159,7 +159,7 @@ static bool facts_wait(const struct spawner *sp)
 		if (sp->jobs[i].state == JOB_ENDED)
 			return true;
 	return sp->control.has_out || sp->stop_unsent || sp->listener_unsent || sp->table.facts ||
-		sp->denials.n > 0;
+		(sp->control.ready && sp->denials.n > 0);
 }
 
 static void turn(struct spawner *sp)

@@ -22,7 +22,8 @@
 #define PREPARE_MS    10000 /* exec and its steps: 10 ms, and the patience for a loaded machine */
 #define ANSWER_MS     5000  /* a clone: 0.1 ms */
 #define LINK_END_MS   5000  /* its hosts' first words, once it is dead */
-#define FAILURES_MAX  3
+#define FAILURES_MAX  12    /* a step of its own that failed counts for four, that somebody killed it for one */
+#define FAILURE_OWN   4
 #define RETRY_MS      50
 
 void zygotes_init(struct zygotes *all)
@@ -101,13 +102,13 @@ static int zygote_begin(struct spawner *sp, struct zygote *z, struct err *e)
 
 static void failed(struct spawner *sp, struct zygote *z, const char *step, int sys_errno)
 {
-	z->failures++;
-	log_error("the zygote of profile %s failed: %s: %s", name_of(z), step, strerror(sys_errno));
+	z->failures += sys_errno == EINTR ? 1 : FAILURE_OWN;
+	log_error("the zygote of profile %s failed: %s: %s", name_of(z), step, sys_errno == EINTR ? "killed" : strerror(sys_errno));
 	if (z->failures < FAILURES_MAX) {
 		z->retry_at_ms = z->first ? clock_monotonic_ms() + RETRY_MS : NEVER;
 		return;
 	}
-	z->failures = FAILURES_MAX - 1; /* whoever starts a host later has it tried once more */
+	z->failures = FAILURES_MAX - FAILURE_OWN; /* whoever starts a host later has it tried once more */
 	births_fail(sp, z, step, sys_errno);
 }
 
@@ -189,6 +190,10 @@ static void gone(struct spawner *sp, struct zygote *z)
 void zygote_reaped(struct spawner *sp, struct zygote *z, int status)
 {
 	z->pid = 0;
+	if (z->state == ZYGOTE_PREPARES && !z->step[0])
+		zygote_step_failed(z, "get ready", ECHILD);
+	if (z->step[0] && z->sys_errno == ECHILD && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+		z->sys_errno = EINTR; /* not its own fault */
 	if (!sp->ending)
 		log_warning("the zygote of profile %s ended with status %d%s", name_of(z), status, z->first ? ": starts wait for the next" : "");
 	gone(sp, z);

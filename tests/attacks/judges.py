@@ -48,6 +48,14 @@ def field_changed(field):
     return judge
 
 
+def mounted(shot):
+    """A mount of where the module mounts, or another state of its root, in the namespace that its host is in."""
+    def points(text):
+        return sorted(" ".join(line.split()[2:6]) for line in (text or "").splitlines() if line.split()[4] in ("/", "/rw", "/tmp", "/objects", "/usr"))
+
+    return shot.now.alive and points(shot.now.mounts) != points(shot.before.mounts)
+
+
 def executable(shot):
     """The nonce is in memory that the processor executes."""
     return world.executable_memory_has(shot.pid, shot.nonce)
@@ -84,7 +92,7 @@ def heard_by_listener(shot):
 
 def survives(shot):
     """After the sandbox was destroyed: a process of it, by name or by pid namespace."""
-    return bool(shot.named()) or bool(shot.left_in_namespace())
+    return bool(shot.named()) or bool(shot.left_of_tree())
 
 
 def more_processes(shot):

@@ -106,7 +106,7 @@ class Arena:
     """A daemon without some walls, and a sandbox in it that has something to lose."""
 
     def __init__(self, user, walls):
-        self.user, self.walls = user, tuple(walls)
+        self.user, self.walls, self.excused = user, tuple(walls), set()
         self.environment_secret, self.keeper_secret = world.nonce(), world.nonce()
         self.keeper = "k" + world.nonce()
         self.daemon = world.AttackDaemon(user == "rootless", walls, {"SANDBOXD_TEST_SECRET": self.environment_secret})
@@ -118,8 +118,8 @@ class Arena:
                 self.control = c.rpc("daemon.info")["control_pid"]
             shadow = world.quiet(harness.read, "/etc/shadow", default=b"").decode()
             self.shadow = shadow.split("\n")[0][:24]
-            self.objects = {}
-            self.lock = threading.Lock()
+            self.objects, self.nonces, self.lock = {}, set(), threading.Lock()
+            self.lost = {p: self.lost_walls(p) for p in ("high", "medium")}
         except BaseException:
             self.daemon.close()
             raise
@@ -130,7 +130,18 @@ class Arena:
                 self.objects[name] = harness.read(world.attack_module(name))
             return self.objects[name]
 
+    def lost_walls(self, profile):
+        """The walls that a sandbox's own report says aren't there, though asked for."""
+        with self.daemon.client() as c:
+            c.create("report", world.attack_module("look"), profile=profile, persist=False)
+            rows = c.info("report")["security"]
+            c.destroy("report")
+        return {r["protection"].replace(" ", "-") for r in rows if r["asked"] != "none" and r["got"] == "none"}
+
     def close(self):
+        for pid in world.processes_named(self.nonces):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         return self.daemon.close()
 
 
@@ -233,17 +244,22 @@ class Shot:
         return self.look_before
 
     def named(self):
-        return [p for p in world.processes_named(self.nonce) if p not in (self.pid, self.victim and self.victim.pid)]
+        return [p for p in world.processes_named({self.nonce}) if p not in (self.pid, self.victim and self.victim.pid)]
 
     def descendants(self):
         return {pid for pid, _ in harness.descendants(self.pid)}
 
-    def left_in_namespace(self):
-        """Processes in a pid namespace that only this sandbox had, after it has gone."""
+    def whole_tree(self):
+        """{(pid, start time)} of all its processes: below the host, or in a pid namespace of its own (whose number is soon another's)."""
         link = self.look_before.namespaces["pid"]
-        if not link or link == os.readlink("/proc/self/ns/pid"):
-            return [p for p, start in self.tree if harness.is_alive(p, start)]
-        return world.in_pid_namespace_of(link)
+        found = harness.descendants(self.pid) | {(self.pid, (harness.proc_stat(self.pid) or (0, 0, 0))[2])}
+        if link and link != os.readlink("/proc/self/ns/pid"):
+            found |= {(p, (harness.proc_stat(p) or (0, 0, 0))[2]) for p in world.in_pid_namespace_of(link)}
+        return found
+
+    def left_of_tree(self):
+        """Those of them that live, after it has gone."""
+        return [p for p, start in self.tree if harness.is_alive(p, start)]
 
     def all_answers(self):
         """All that the daemon says about the sandbox."""
@@ -328,7 +344,7 @@ class Shot:
             for h in helpers:
                 h.join()
         self.now = world.Look(self.pid) if created else NOTHING
-        self.tree = harness.descendants(self.pid) if created else set()
+        self.tree = self.whole_tree() if created else set()
         came_true = row.after or bool(row.judge(self))
         if created:
             with contextlib.suppress(harness.RpcError):
@@ -392,10 +408,8 @@ class Shot:
         return None if reply is None or self.ret < 0 else self.ret
 
     def clean(self):
-        """Nothing that the shot made is left."""
-        for pid in self.named():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        """Processes that it left are ended with the arena."""
+        self.arena.nonces.add(self.nonce)
         for thing in (self.victim, self.listener, self.clock):
             if thing:
                 thing.close()

@@ -99,15 +99,14 @@ def executable_memory_has(pid, text):
     return False
 
 
-def processes_named(name):
-    """Processes whose name is, or whose command line has, this nonce; not those that have ended, nor our own."""
+def processes_named(nonces):
+    """Processes whose name is, or whose command line has, one of these nonces; not those that have ended, nor our own."""
     found = []
     for entry in os.listdir("/proc"):
-        if not entry.isdigit() or int(entry) == os.getpid():
-            continue
-        comm = quiet(read_text, "/proc/%s/comm" % entry, default="").strip()
-        if comm == name or name in quiet(read_text, "/proc/%s/cmdline" % entry, default=""):
-            if harness.is_alive(int(entry)):
+        if entry.isdigit() and int(entry) != os.getpid():
+            comm = quiet(read_text, "/proc/%s/comm" % entry, default="").strip()
+            words = set(quiet(read_text, "/proc/%s/cmdline" % entry, default="").split("\0"))
+            if (comm in nonces or words & nonces) and harness.is_alive(int(entry)):
                 found.append(int(entry))
     return found
 

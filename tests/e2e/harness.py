@@ -374,6 +374,15 @@ class Daemon:
                     found.append(pid)
         return found
 
+    def zygotes(self):
+        """The pids of its zygotes that live."""
+        found = []
+        for pid, start in descendants(self.pid):
+            with contextlib.suppress(OSError), open("/proc/%d/comm" % pid) as f:
+                if f.read().startswith("sandbox-zygote") and is_alive(pid, start):
+                    found.append(pid)
+        return found
+
     def objects(self):
         """What lies in the runtime's objects folder."""
         top = os.path.join(self.runtime, "objects")

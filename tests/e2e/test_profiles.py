@@ -4,9 +4,10 @@
 import os
 import shutil
 import signal
+import subprocess
 import unittest
 
-from harness import COUNTER1, COUNTER2, IS_ROOT, Case, Daemon, example, main, module, wait_for
+from harness import BUILD, COUNTER1, COUNTER2, DEADLINE_S, IS_ROOT, Case, Daemon, OwnCase, example, main, module, wait_for
 
 PROFILES = ("high", "medium", "low")
 NOBODY = 65534
@@ -32,7 +33,7 @@ class Ordinary:
                 with self.subTest(profile=profile, part=part):
                     self.client.call(profile, part)
             self.assertEqual(self.client.info(profile)["restart_count"], 0, profile)
-                self.assertIn("line 99 of output", self.client.log_text(profile))
+            wait_for(lambda p=profile: "line 99 of output" in self.client.log_text(p), "what it printed")
 
     def test_scratch(self):
         for profile in ("high", "medium"):
@@ -169,6 +170,37 @@ class AsUser(Ordinary, Case):
         with open("/proc/%d/status" % self.daemon.pid) as f:
             self.assertIn("Uid:\t%d\t" % NOBODY, f.read())
         self.assertFalse(self.has("a", "own uid"))
+
+
+class OlderKernels(OwnCase):
+    """Landlock's ABIs, pretended: what the report says of each, and that the sandbox works."""
+
+    LACKS = {0: None, 1: "moves (Linux 5.19)", 2: "truncating (Linux 6.2)", 3: "tcp (Linux 6.7)", 4: "device controls (Linux 6.10)",
+             5: "abstract sockets (Linux 6.12)", 6: "", 7: ""}
+
+    def test_reports(self):
+        for abi, lacks in self.LACKS.items():
+            daemon = self.own_daemon(options=["--landlock-abi", str(abi)])
+            with self.subTest(abi=abi), daemon.client() as c:
+                c.create("a", COUNTER1, profile="high")
+                row, = [r for r in c.info("a")["security"] if r["protection"] == "files"]
+                if lacks is None:
+                    self.assertEqual(row["got"], "none")
+                    self.assertIn("Landlock", row["why"])
+                else:
+                    self.assertTrue(row["got"].startswith("files"), row)
+                    self.assertTrue(row["why"].startswith(lacks) if lacks else row["why"] == "", row)
+                self.assertEqual(c.call("a", "increment", by=5), {"count": 5})
+                c.destroy("a")
+
+    def test_bad_options(self):
+        for options in (["--landlock-abi", "x"], ["--landlock-abi", "-1"], ["--landlock-abi", ""], ["--weaken", "walls"], ["--weaken", ""],
+                        ["--weaken", "files,"], ["--weaken"]):
+            with self.subTest(options=options):
+                r = subprocess.run([os.path.join(BUILD, "sandboxd"), "--check-config", *options], stdin=subprocess.DEVNULL, capture_output=True,
+                                   timeout=DEADLINE_S, check=False)
+                self.assertEqual(r.returncode, 2, r)
+                self.assertIn(options[0].encode(), r.stderr)
 
 
 if __name__ == "__main__":

@@ -99,14 +99,48 @@ static void obey(const char *word)
 		say("pong");
 }
 
+/* As a zygote, by the word in the file `zygote` of its folder, the daemon's runtime folder: `fail` (a step), `exit` (before it is
+ * ready, each time), or, once, when a host is asked for: `die`, `stop` (itself), `mute`. */
+static void misbehave(void)
+{
+	struct zygote_message m = { .version = ZYGOTE_WIRE_VERSION };
+	int fds[FD_MESSAGE_MAX], file = open("zygote", O_RDONLY | O_CLOEXEC);
+	char word[16] = "";
+	size_t n_fds;
+
+	if (file == -1 || read(file, word, sizeof word - 1) <= 0)
+		return;
+	if (strcmp(word, "exit") == 0)
+		_exit(3);
+	(void)fd_message_receive(ZYGOTE_FD_LINK, &m, sizeof m, fds, &n_fds);
+	m.op = ZYGOTE_READY;
+	if (strcmp(word, "fail") == 0) {
+		m.op = ZYGOTE_FAILED;
+		m.status = EDOM;
+		(void)snprintf(m.step, sizeof m.step, "a step");
+	}
+	(void)fd_message_send(ZYGOTE_FD_LINK, &m, sizeof m, NULL, 0);
+	if (m.op == ZYGOTE_FAILED)
+		_exit(1);
+	(void)fd_message_receive(ZYGOTE_FD_LINK, &m, sizeof m, fds, &n_fds);
+	(void)unlink("zygote");
+	if (strcmp(word, "stop") == 0)
+		(void)raise(SIGSTOP);
+	while (strcmp(word, "mute") == 0)
+		(void)pause();
+	_exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	struct sigaction attention = { .sa_handler = on_attention, .sa_flags = SA_RESTART };
 	struct buf report = BUF_INIT;
 	char word[512];
 
-	if (argc > 1 && strcmp(argv[1], ZYGOTE_ARGUMENT) == 0)
+	if (argc > 1 && strcmp(argv[1], ZYGOTE_ARGUMENT) == 0) {
+		misbehave();
 		zygote_run(); /* comes back in each host */
+	}
 	self_report(&report, argv);
 	(void)sigaction(HOST_ATTENTION_SIGNAL, &attention, NULL);
 	if (fd_message_send(HOST_FD_CHANNEL, report.data, report.size, NULL, 0) == -1)

@@ -30,26 +30,51 @@
 
 enum { CHANNEL, OUT, ERROR, OBJECTS };
 
+static int step_name(struct zygote *z)
+{
+	(void)z;
+	return prctl(PR_SET_NAME, HOST_NAME, 0, 0, 0);
+}
+
+static int step_map_user(struct zygote *z)
+{
+	return zygote_map_user(z, z->uid, z->gid);
+}
+
+/* On top of the folder with those of all sandboxes, which nobody can see from then on. */
+static int objects_on_top(const char *real)
+{
+	struct mount_attr attributes = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV };
+	const char *slash = strrchr(real, '/');
+	autoclose int tree = -1;
+	char path[LIMIT_PATH_BYTES + 1];
+
+	(void)snprintf(path, sizeof path, "%s/%s", ZYGOTE_OBJECTS, slash ? slash + 1 : real);
+	tree = (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (tree == -1 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attributes, sizeof attributes) == -1)
+		return -1;
+	return zygote_attach(tree, AT_FDCWD, ZYGOTE_OBJECTS);
+}
+
 static int step_objects(struct zygote *z)
 {
+	(void)snprintf(walls.objects, sizeof walls.objects, ZYGOTE_OBJECTS);
+	if (z->rootless)
+		return objects_on_top(z->request.objects);
 	if (z->n_fds <= OBJECTS) {
 		errno = EBADF;
 		return -1;
 	}
-	if (syscall(SYS_move_mount, z->fds[OBJECTS], "", AT_FDCWD, ZYGOTE_OBJECTS, MOVE_MOUNT_F_EMPTY_PATH) == -1)
-		return -1;
-	(void)snprintf(walls.objects, sizeof walls.objects, ZYGOTE_OBJECTS);
-	return 0;
+	return zygote_attach(z->fds[OBJECTS], AT_FDCWD, ZYGOTE_OBJECTS);
 }
 
 static int step_scratch(struct zygote *z)
 {
 	const struct zygote_message *r = &z->request;
-	uint32_t uid = z->rootless ? 0 : r->uid;
 	char options[128];
 
 	(void)snprintf(options, sizeof options, "size=%llu,nr_inodes=%d,mode=0700,uid=%u,gid=%u", (unsigned long long)r->scratch_bytes,
-		SCRATCH_INODES, uid, uid);
+		SCRATCH_INODES, z->rootless ? z->uid : r->uid, z->rootless ? z->gid : r->uid);
 	if (mount("scratch", ZYGOTE_SCRATCH, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options) == -1)
 		return -1;
 	walls.scratch_bytes = r->scratch_bytes;
@@ -203,6 +228,8 @@ static int step_filter(struct zygote *z)
 }
 
 static const struct zygote_step steps[] = {
+	{ "name", step_name, PROTECTION_NONE, false },
+	{ "map user", step_map_user, PROTECTION_USER_NAMESPACE, false },
 	{ "mount objects", step_objects, PROTECTION_OWN_ROOT, true },
 	{ "mount scratch", step_scratch, PROTECTION_SCRATCH, false },
 	{ "enter folder", step_folder, PROTECTION_NONE, false },

@@ -58,6 +58,41 @@ static int step_securebits(struct zygote *z)
 			SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED, 0, 0, 0);
 }
 
+static int proc_write(const struct zygote *z, const char *name, const char *text)
+{
+	autoclose int fd = openat(z->proc_fd, name, O_WRONLY | O_CLOEXEC);
+	size_t size = strlen(text);
+
+	if (fd == -1)
+		return -1;
+	return write(fd, text, size) == (ssize_t)size ? 0 : -1;
+}
+
+/* Through the folder of /proc that was opened while there was one. Without maps nobody owns files in scratch. */
+int zygote_map_user(struct zygote *z, uint32_t uid, uint32_t gid)
+{
+	char map[64];
+
+	(void)snprintf(map, sizeof map, "%u %u 1", uid, uid);
+	if (proc_write(z, "self/setgroups", "deny") == -1 || proc_write(z, "self/uid_map", map) == -1)
+		return -1;
+	(void)snprintf(map, sizeof map, "%u %u 1", gid, gid);
+	return proc_write(z, "self/gid_map", map);
+}
+
+/* An ordinary user's way to the rights that walls need. Each host gets one of its own inside this one: its processes are
+ * counted there. */
+static int step_user_namespace(struct zygote *z)
+{
+	autoclose int low = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (low == -1 || (z->proc_fd = fcntl(low, F_DUPFD_CLOEXEC, ZYGOTE_FDS_FROM)) == -1)
+		return -1;
+	if (unshare(CLONE_NEWUSER) == -1)
+		return -1;
+	return zygote_map_user(z, z->uid, z->gid);
+}
+
 /* Private: what is mounted here is seen nowhere else, and the other way round. */
 static int step_mounts(struct zygote *z)
 {
@@ -81,7 +116,7 @@ static int root_mount(void)
 	return (int)syscall(SYS_fsmount, config, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 }
 
-static int attach(int mount_fd, int folder_fd, const char *to)
+int zygote_attach(int mount_fd, int folder_fd, const char *to)
 {
 	return (int)syscall(SYS_move_mount, mount_fd, "", folder_fd, to,
 		MOVE_MOUNT_F_EMPTY_PATH | (*to ? 0 : MOVE_MOUNT_T_EMPTY_PATH));
@@ -111,10 +146,12 @@ static int library_folder(int root_fd, const char *path)
 	tree = (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
 	if (tree == -1 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attributes, sizeof attributes) == -1)
 		return -1;
-	return attach(tree, root_fd, name);
+	return zygote_attach(tree, root_fd, name);
 }
 
-static int root_fill(int root_fd)
+/* objects_fd -1: the spawner hands each host its folder as a mount. Else, having no right to, all are here, and each host puts
+ * its own on top of them. */
+static int root_fill(int root_fd, int objects_fd)
 {
 	static const char *const libraries[] = { "/usr/lib", "/usr/lib64", "/lib", "/lib64" };
 	struct mount_attr attributes = { .attr_set = MOUNT_ATTR_RDONLY };
@@ -125,28 +162,34 @@ static int root_fill(int root_fd)
 	for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
 		if (library_folder(root_fd, libraries[i]) == -1)
 			return -1;
+	if (objects_fd != -1 && zygote_attach(objects_fd, root_fd, ZYGOTE_OBJECTS + 1) == -1)
+		return -1;
 	return (int)syscall(SYS_mount_setattr, root_fd, "", AT_EMPTY_PATH, &attributes, sizeof attributes);
 }
 
 /* Anything that is half done when a step of it fails lies in this process's own mount namespace. */
 static int step_root(struct zygote *z)
 {
-	autoclose int root_fd = -1;
+	autoclose int root_fd = -1, objects_fd = -1;
 	struct stat st;
 	mode_t mask;
 	int filled;
 
-	(void)z;
 	if (!walls_want(PROTECTION_MOUNT_NAMESPACE)) {
 		errno = EPERM;
 		return -1;
 	}
+	if (z->rootless) {
+		objects_fd = (int)syscall(SYS_open_tree, AT_FDCWD, z->request.objects, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+		if (objects_fd == -1)
+			return -1;
+	}
 	root_fd = root_mount();
 	/* Over the folder that we were started in: any would do, it is out of sight when this is the root. */
-	if (root_fd == -1 || attach(root_fd, AT_FDCWD, "") == -1 || fstat(root_fd, &st) == -1)
+	if (root_fd == -1 || zygote_attach(root_fd, AT_FDCWD, "") == -1 || fstat(root_fd, &st) == -1)
 		return -1;
 	mask = umask(0);
-	filled = root_fill(root_fd);
+	filled = root_fill(root_fd, objects_fd);
 	(void)umask(mask);
 	if (filled == -1 || fchdir(root_fd) == -1 || syscall(SYS_pivot_root, ".", ".") == -1 || umount2(".", MNT_DETACH) == -1 ||
 		chdir("/") == -1)
@@ -180,6 +223,7 @@ static int step_landlock(struct zygote *z)
 }
 
 static const struct zygote_step steps[] = {
+	{ "user namespace", step_user_namespace, PROTECTION_USER_NAMESPACE, false },
 	{ "core limit", step_core, PROTECTION_LIMIT_CORE, false },
 	{ "groups", step_groups, PROTECTION_GROUPS, false },
 	{ "mount namespace", step_mounts, PROTECTION_MOUNT_NAMESPACE, false },

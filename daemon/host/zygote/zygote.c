@@ -268,6 +268,9 @@ void zygote_run(void)
 	if (z.link_fd == -1)
 		_exit(HOST_EXIT_RESOURCE);
 	(void)close(ZYGOTE_FD_LINK);
+	(void)prctl(PR_SET_NAME, ZYGOTE_NAME, 0, 0, 0);
+	z.uid = geteuid();
+	z.gid = getegid();
 	begin(&z);
 	libc_thread_find(&libc);
 	for (;;) {

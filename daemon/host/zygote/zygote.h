@@ -23,6 +23,7 @@ struct zygote {
 	int link_fd, proc_fd; /* -1: none */
 	enum profile profile;
 	bool rootless, wants_listener;
+	uint32_t uid, gid;                /* rootless: of all */
 	int landlock_abi;
 	uint16_t n_filter;                /* 0: no filter */
 	struct zygote_message request;    /* the newest */
@@ -30,6 +31,9 @@ struct zygote {
 	size_t n_fds;
 	int listener_fd;                  /* in a host, until it is born */
 };
+
+#define ZYGOTE_NAME "sandbox-zygote" /* as ps shows it; hosts take HOST_NAME */
+#define HOST_NAME   "sandbox-host"
 
 #define ZYGOTE_FDS_FROM 10 /* what a zygote keeps open lies here and above, beyond the numbers that a host's descriptors come under */
 
@@ -46,6 +50,8 @@ enum zygote_mode { ZYGOTE_TRY, ZYGOTE_MUST };
 
 /* Runs a table; -1 with the step that failed, errno is its own. TRY: the failure of a step with a protection is a loss. */
 int zygote_steps(struct zygote *z, const struct zygote_step *steps, size_t n, enum zygote_mode mode, const char **ret_step);
+int zygote_map_user(struct zygote *z, uint32_t uid, uint32_t gid); /* this process's new user namespace: itself to itself */
+int zygote_attach(int mount_fd, int folder_fd, const char *to);    /* move_mount; to "": onto folder_fd itself */
 int zygote_prepare(struct zygote *z, const char **ret_step); /* prepare.c */
 int zygote_birth(struct zygote *z, enum zygote_mode mode, const char **ret_step); /* birth.c; in the host */
 uint64_t zygote_namespaces(const struct zygote *z);          /* CLONE_NEW* that a host gets */

@@ -92,7 +92,7 @@ class Simulate(unittest.TestCase):
                 (scenario(events=[{"t": 1, "do": "set", "child": "a", "key": "x", "value": 1}]), "'key'"), (scenario(events=[{"t": 1, "do": "set", "child": "a", "key": "fail"}]), "'value'"),
                 (scenario(events=[{"t": 1, "do": "start_child", "n": 1, "group": "root"}]), "'spec' is missing"),
                 (scenario(events=[{"t": 1, "do": "which", "group": "root"}]), "'n' is missing"), (scenario(events=[exit_a] * 65537)[:1 << 20], "."),
-                (scenario(t_end=10 ** 9, root={"intensity": 100, "period": 1}, children=[dict(WORKER, start_ms=11)],
+                (scenario(t_end=10 ** 9, root={"intensity": 100, "period": 1}, children=[dict(WORKER, start_ms=25)],
                           events=[{"t": 5000, "do": "set", "child": "a", "key": "fail", "value": 10 ** 9}] + [dict(exit_a, t=6000)]), None)):
             with self.subTest(line=line[:200]):
                 if word:

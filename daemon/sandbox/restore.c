@@ -117,7 +117,10 @@ static void row_held(void *ctx, const struct spawner_message *m, int *fds, size_
 	(void)n_fds;
 	boot.in_flight--;
 	if (m->op == SPAWNER_OK) {
-		sandbox_boot(sb, sb->disk.wanted, sb->disk.wanted ? boot.n_wanted++ / STARTS_PER_STEP * STEP_MS : 0);
+		/* Its group starts it, in its turn. */
+		bool wanted = sb->disk.wanted && !sb->spec.group[0];
+
+		sandbox_boot(sb, wanted, wanted ? boot.n_wanted++ / STARTS_PER_STEP * STEP_MS : 0);
 	} else {
 		char text[320], why[sizeof m->text];
 

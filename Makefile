@@ -41,7 +41,7 @@ module_cflags := -std=gnu11 -O1 -g -fPIC -shared -fno-gnu-unique -fvisibility=hi
 rooms_proto := proto
 rooms_spawner := daemon/spawner
 rooms_host := daemon/host daemon/host/zygote daemon/host/codec daemon/host/state daemon/host/module
-rooms_control := daemon/control daemon/front daemon/sandbox daemon/simulate daemon/supervise daemon/reload daemon/store daemon/observe
+rooms_control := daemon/control daemon/front daemon/group daemon/sandbox daemon/simulate daemon/supervise daemon/reload daemon/store daemon/observe
 rooms_client := client
 sources = $(filter-out %/main.c,$(foreach room,$(rooms_$1),$(wildcard $(room)/*.c)))
 objects = $(patsubst %.c,$(BUILD)/o/%.o,$(call sources,$1))
@@ -203,7 +203,7 @@ $(BUILD)/sandboxd.service: sandboxd.service $(BUILD)/paths
 
 # mode:file:where, the one list that install and uninstall share
 installed_pages := $(foreach page,$(man_pages),644:$(page):$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)))
-installed_examples := $(foreach example,$(wildcard examples/*/*.[ch] examples/*/*.cc examples/*/*.rs),644:$(example):$(DOCDIR)/$(example))
+installed_examples := $(foreach example,$(wildcard examples/*/*.[ch] examples/*/*.cc examples/*/*.rs examples/*/*.jsonl),644:$(example):$(DOCDIR)/$(example))
 installed := \
 	755:$(BUILD)/sandboxd:$(SBINDIR)/sandboxd 755:$(BUILD)/sandboxctl:$(BINDIR)/sandboxctl \
 	755:$(BUILD)/sandboxd-control:$(LIBEXECDIR)/sandboxd-control 755:$(BUILD)/sandbox-host:$(LIBEXECDIR)/sandbox-host \

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "proto/names.h"
@@ -65,6 +66,7 @@ struct walk {
 	struct option known[OPTIONS_MAX];
 	size_t n_known;
 	struct err *e;
+	bool in_group; /* the word `group` came, its verb follows */
 };
 
 static int unknown_option(struct walk *w, const char *name, size_t size)
@@ -195,6 +197,7 @@ static int operand(struct walk *w, const char *text)
 {
 	struct args *a = w->a;
 	const char *nearest = NULL;
+	char name[40];
 
 	if (a->verb) {
 		if (a->n_operands == ARGS_MAX)
@@ -202,6 +205,14 @@ static int operand(struct walk *w, const char *text)
 		a->operands[a->n_operands++] = text;
 		return 0;
 	}
+	if (strcmp(text, "group") == 0 && !w->in_group) {
+		w->in_group = true; /* `group create` is group-create */
+		return 0;
+	}
+	(void)snprintf(name, sizeof name, "group-%.30s", text);
+	if (w->in_group)
+		text = name;
+	w->in_group = false;
 	a->verb = verb_find(text, &nearest);
 	if (!a->verb) {
 		err_set(w->e, ERR_UNKNOWN_METHOD, "there is no verb '%s'", text);
@@ -257,5 +268,7 @@ int args_parse(struct args *a, int argc, char *const *argv, struct err *e)
 		if (r == -1)
 			return -1;
 	}
+	if (w.in_group)
+		return err_set(e, ERR_MISSING_PARAM, "group needs a verb: sandboxctl help lists group-create and the others");
 	return check_operands(a, e);
 }

@@ -253,7 +253,7 @@ static void print_rest(struct json_span info)
 		"module", "state_version", "version", "created_at", "started_at", "restart", "profile",
 		"strict", "limits", "labels", "config", "restart_count", "budget", "backoff", "last_exit",
 		"queue", "functions", "timers", "state", "own_save", "abi", "security", "state_from", "state_kept", "versions", "sha256", "start_timeout_ms",
-		"shutdown_ms", "compiler", "heartbeat_ms", "restart_state", "next_restart_in_ms", "next", "frozen" };
+		"shutdown_ms", "compiler", "group", "significant", "heartbeat_ms", "restart_state", "next_restart_in_ms", "next", "frozen" };
 	struct json_iter it = json_iter_begin(info);
 	struct json_span key, value;
 
@@ -289,6 +289,7 @@ static void print_info(struct json_span info)
 	output_pair(stdout, "state from", output_text(json_get(info, "state_from")));
 	output_pair(stdout, "created", output_time(json_get(info, "created_at")));
 	output_pair(stdout, "started", output_time(json_get(info, "started_at")));
+	output_pair(stdout, "group", output_text(json_get(info, "group")));
 	output_pair(stdout, "restart", output_text(json_get(info, "restart")));
 	output_pair(stdout, "restarts", output_text(json_get(info, "restart_count")));
 	output_pair(stdout, "restart budget", budget_value(json_get(info, "budget")));

@@ -11,6 +11,7 @@
 
 #define P(name, kind, required, min, max, choices, help) { name, kind, required, min, max, choices, help }
 #define P_THE_ID P("id", PARAM_ID, true, 0, 0, NULL, "the sandbox")
+#define P_GROUP P("id", PARAM_ID, true, 0, 0, NULL, "the group")
 #define P_CODE                                                                                               \
 	P("object", PARAM_SHA256, false, 0, 0, NULL, "SHA-256 of a shared object uploaded or stored"),       \
 		P("source", PARAM_SHA256, false, 0, 0, NULL, "SHA-256 of an uploaded C source, instead of object"), \
@@ -50,6 +51,8 @@ const struct method methods[METHOD__N] = {
 			P("profile", PARAM_CHOICE, false, 0, 0, "high|medium|low", "security profile (medium)"),
 			P("strict", PARAM_BOOL, false, 0, 0, NULL, "refuse to start unless every protection asked for is enforced (false)"),
 			P("persist", PARAM_BOOL, false, 0, 0, NULL, "come back after a restart of the machine; false: no disk is touched (true)"),
+			P("group", PARAM_ID, false, 0, 0, NULL, "the group that it is put into; its own restart budget is off then (none)"),
+			P("significant", PARAM_BOOL, false, 0, 0, NULL, "its end counts for the group's auto_shutdown (false)"),
 			P("limits", PARAM_OBJECT, false, 0, 0, NULL,
 				"{max_memory, max_file_size (bytes), max_processes, max_open_files}"),
 			P("labels", PARAM_OBJECT, false, 0, 0, NULL, "{name: text}, at most 32"),
@@ -114,6 +117,32 @@ const struct method methods[METHOD__N] = {
 			P("quiesce_timeout_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "as in sandbox.reload (5000)"),
 			P("rehearse_timeout_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "as in sandbox.reload (10000)"),
 			P_THE_KEY } },
+	[METHOD_GROUP_CREATE] = { "group.create", RIGHT_OPERATOR, "Create a group, empty, and start it: a supervision tree, or a part of one.",
+		"as group.info",
+		{ P_GROUP, P("parent", PARAM_ID, false, 0, 0, NULL, "the group that it is in (none)"),
+			P("strategy", PARAM_CHOICE, false, 0, 0, "one_for_one|one_for_all|rest_for_one", "whom the end of a member touches (one_for_one)"),
+			P("intensity", PARAM_INTEGER, false, 0, 100, NULL, "restarts of members allowed within period_ms; one more, and the group gives up (5)"),
+			P("period_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "the window of intensity (60000)"),
+			P("auto_shutdown", PARAM_CHOICE, false, 0, 0, "never|any_significant|all_significant", "end the group when significant members have ended (never)"),
+			P("restart", PARAM_CHOICE, false, 0, 0, "permanent|transient|temporary", "when its parent restarts it (permanent)"),
+			P("significant", PARAM_BOOL, false, 0, 0, NULL, "its end counts for its parent's auto_shutdown (false)") } },
+	[METHOD_GROUP_LIST] = { "group.list", RIGHT_OPERATOR, "List the caller's groups, oldest first; administrators see all.", "{groups: [as group.info]}", { { 0 } } },
+	[METHOD_GROUP_INFO] = { "group.info", RIGHT_OPERATOR, "Show a group, its restart budget and its members in start order.",
+		"{id, status, status_reason, owner, parent, strategy, auto_shutdown, restart, significant, wanted, budget, restart_count, created_at, members}", { P_GROUP } },
+	[METHOD_GROUP_DESTROY] = { "group.destroy", RIGHT_OPERATOR, "Remove a group that has no members.", "{id, destroyed}", { P_GROUP } },
+	[METHOD_GROUP_ADD] = { "group.add", RIGHT_OPERATOR, "Put a sandbox that is on its own into a group, at the end of the start order; one that runs runs on.",
+		"as sandbox.info",
+		{ P_GROUP, P("sandbox", PARAM_ID, true, 0, 0, NULL, "the sandbox"),
+			P("significant", PARAM_BOOL, false, 0, 0, NULL, "its end counts for auto_shutdown (false)") } },
+	[METHOD_GROUP_REMOVE] = { "group.remove", RIGHT_OPERATOR, "Take a sandbox out of its group: it is stopped, and started again on its own with its state.",
+		"as sandbox.info", { P_GROUP, P("sandbox", PARAM_ID, true, 0, 0, NULL, "the sandbox") } },
+	[METHOD_GROUP_START] = { "group.start", RIGHT_OPERATOR, "Start a group that is down or failed: its members in order.", "as group.info", { P_GROUP } },
+	[METHOD_GROUP_STOP] = { "group.stop", RIGHT_OPERATOR, "Stop a group: its members in reverse order; their states are kept.", "as group.info", { P_GROUP } },
+	[METHOD_GROUP_RESTART] = { "group.restart", RIGHT_OPERATOR, "Stop a group and start it again.", "as group.info", { P_GROUP } },
+	[METHOD_GROUP_RESET] = { "group.reset", RIGHT_OPERATOR, "Make the restart budgets of a whole tree as new; one that is failed is down then.", "as group.info", { P_GROUP } },
+	[METHOD_GROUP_TREE] = { "group.tree", RIGHT_OPERATOR, "Show groups with all that is in them, and the sandboxes that are in none.",
+		"{groups: [as group.info, members likewise], sandboxes: [as in sandbox.list]}",
+		{ P("id", PARAM_ID, false, 0, 0, NULL, "only this group (all)") } },
 	[METHOD_REQUEST_OUTCOME] = { "request.outcome", RIGHT_OPERATOR,
 		"Tell what the caller's request with a key came to, also after its connection or the control process has ended.",
 		"{state: unknown | running | done, method, id, result | error (when done)}",

@@ -25,7 +25,8 @@ allowed() {
 	daemon/observe/*) echo '^(daemon/observe|proto)/|^daemon/store/storage\.h$' ;;
 	daemon/front/*) echo '^(daemon/(front|store)|proto)/|^daemon/control/control\.h$' ;;
 	daemon/sandbox/*) echo '^(daemon/(sandbox|supervise|reload|store|observe)|proto)/|^daemon/front/rpc(_key)?\.h$|^daemon/control/(control|spawner_link|shutdown)\.h$' ;;
-	daemon/control/*) echo '^(daemon/(control|front|sandbox|simulate|supervise|reload|store|observe)|proto)/' ;;
+	daemon/group/*) echo '^(daemon/(group|sandbox|supervise|store|observe)|proto)/|^daemon/front/rpc\.h$|^daemon/control/(control|shutdown)\.h$' ;;
+	daemon/control/*) echo '^(daemon/(control|front|group|sandbox|simulate|supervise|reload|store|observe)|proto)/' ;;
 	client/*) echo '^(client|proto)/' ;;
 	*) echo '.' ;;
 	esac
@@ -46,7 +47,7 @@ room() { # header-regex rooms-regex
 	grep -lE "^#[ \t]*include <$1>" $(grep -E '^(daemon|client|proto)/' "$list") /dev/null | grep -vE "$2" | sed "s,\$, includes <$1>: not in its room,"
 }
 {
-	room 'uv\.h' '^daemon/(control|front|sandbox|store/storage)'
+	room 'uv\.h' '^daemon/(control|front|group|sandbox|store/storage)'
 	room '(cjson/)?cJSON\.h' '^daemon/(control|front|sandbox)/'
 	room 'dlfcn\.h' '^daemon/host/(module/object|death)\.c$'
 	room 'seccomp\.h' '^daemon/spawner/'

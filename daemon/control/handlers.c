@@ -14,6 +14,7 @@
 #include "daemon/control/shutdown.h"
 #include "daemon/control/spawner_link.h"
 #include "daemon/front/rpc_stream.h"
+#include "daemon/group/group.h"
 #include "daemon/front/uploads.h"
 #include "proto/clock.h"
 
@@ -43,6 +44,17 @@ rpc_handler *const rpc_handlers[METHOD__N] = {
 	[METHOD_SANDBOX_WAIT] = sandbox_wait_request,
 	[METHOD_SANDBOX_RELOAD] = sandbox_reload_request,
 	[METHOD_SANDBOX_ROLLBACK] = sandbox_rollback_request,
+	[METHOD_GROUP_CREATE] = group_create,
+	[METHOD_GROUP_LIST] = group_list,
+	[METHOD_GROUP_INFO] = group_info,
+	[METHOD_GROUP_DESTROY] = group_destroy,
+	[METHOD_GROUP_ADD] = group_add,
+	[METHOD_GROUP_REMOVE] = group_remove,
+	[METHOD_GROUP_START] = group_start,
+	[METHOD_GROUP_STOP] = group_stop,
+	[METHOD_GROUP_RESTART] = group_restart,
+	[METHOD_GROUP_RESET] = group_reset,
+	[METHOD_GROUP_TREE] = group_tree_request,
 	[METHOD_REQUEST_OUTCOME] = request_outcome,
 	[METHOD_RPC_DISCOVER] = rpc_discover,
 	[METHOD_VERSION_LIST] = version_list,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/control/handlers.h"
+#include "daemon/group/group.h"
 #include "daemon/sandbox/registry.h"
 #include "daemon/sandbox/sandbox.h"
 #include "daemon/sandbox/waits.h"
@@ -99,6 +100,7 @@ const struct rpc_done *sandbox_create(struct control *c, struct rpc_request *r)
 {
 	struct err e = ERR_INIT;
 	struct sandbox *sb = registry_get(c->registry, rpc_text(r, "id"));
+	struct group *group;
 	struct spec spec;
 	struct code *k;
 
@@ -115,9 +117,14 @@ const struct rpc_done *sandbox_create(struct control *c, struct rpc_request *r)
 		err_set(&e, ERR_LIMIT_EXCEEDED, "the daemon has no descriptors left for another sandbox: raise its limit (LimitNOFILE=)");
 		return rpc_error(r, &e, NULL);
 	}
-	if (spec_from_request(&spec, c, r, &e) < 0)
+	if (group_of_create(c, r, &group, &e) < 0 || spec_from_request(&spec, c, r, &e) < 0)
 		return rpc_error(r, &e, NULL);
 	spec.created_at_ms = registry_created_at(c->registry, spec.created_at_ms);
+	if (group) {
+		(void)snprintf(spec.group, sizeof spec.group, "%s", group->id);
+		spec.significant = rpc_bool(r, "significant", false);
+		spec.joined_at_ms = spec.created_at_ms;
+	}
 	k = calloc(1, sizeof *k);
 	sb = k ? sandbox_new(c, &spec, &e) : NULL;
 	if (!sb) {
@@ -127,6 +134,8 @@ const struct rpc_done *sandbox_create(struct control *c, struct rpc_request *r)
 		err_set(&e, ERR_INTERNAL, "no memory for another sandbox");
 		return rpc_error(r, &e, NULL);
 	}
+	if (group && !member_new(group, sb, NULL))
+		sb->spec.group[0] = '\0';
 	registry_add(c->registry, sb);
 	sandbox_log_keep(sb, true);
 	events_add(c->events, "sandbox.created", sb->spec.id, sb->spec.owner, NULL, NULL);
@@ -153,6 +162,8 @@ static const struct rpc_done *life_request(struct control *c, struct rpc_request
 		code_cancel(sb->create_code);
 	if (type == LIFE_DESTROY)
 		code_cancel(&sb->reload.code); /* where a reload is being compiled */
+	if (sb->member)
+		return group_sandbox_request(sb, r, type, keep);
 	taken = rpc_pending(r); /* before: what is as asked already is answered at once */
 	if (sandbox_request(sb, type, keep, r))
 		return taken;

@@ -10,6 +10,7 @@
 
 #include "daemon/control/control.h"
 #include "daemon/front/listener.h"
+#include "daemon/group/group.h"
 #include "daemon/control/handlers.h"
 #include "daemon/sandbox/durable.h"
 #include "daemon/sandbox/registry.h"
@@ -101,6 +102,7 @@ static void serve(struct control *c)
 	struct spawner_message m;
 	struct err e = ERR_INIT;
 
+	groups_begin(c);
 	rpc_keys_settle(c->keys);
 	if (listener_start(c, CONTROL_FD_LISTEN, &c->listener, &e) < 0) {
 		log_error("%s", e.text);
@@ -147,6 +149,7 @@ static void open_done(struct storage_job *job)
 	}
 	for (size_t i = 0; i < o->found.n_problems; i++)
 		durable_problem(c, o->found.problems[i]);
+	groups_load(c, &o->found);
 	if (spawner_link_new(c->loop, CONTROL_FD_SPAWNER, notice, c, &c->spawner, &e) < 0 || take_over(c, &o->found, serve, &e) < 0) {
 		log_error("cannot start: %s", e.text);
 		_exit(1);

@@ -2,6 +2,7 @@
 #include "daemon/control/shutdown.h"
 
 #include "daemon/front/listener.h"
+#include "daemon/group/group.h"
 #include "daemon/sandbox/registry.h"
 #include "daemon/sandbox/sandbox.h"
 #include "daemon/control/spawner_link.h"
@@ -51,7 +52,7 @@ void shutdown_step(struct control *c)
 }
 
 /* An orderly stop that changes nothing of what is wanted: after the daemon's next start they go on with the state that is saved now. */
-static void stop_for_end(struct sandbox *sb)
+void shutdown_stop(struct sandbox *sb)
 {
 	bool before = sb->disk.by_daemon;
 
@@ -97,11 +98,15 @@ void shutdown_begin(struct control *c, uint64_t asked)
 	} else if (asked < 2) {
 		return;
 	}
+	if (first)
+		groups_stop_for_end(c, false);
+	if (asked >= 2)
+		groups_stop_for_end(c, true);
 	for (; sb; sb = next) {
 		next = registry_next(sb);
 		sandbox_hold(sb);
-		if (first)
-			stop_for_end(sb);
+		if (first && !group_stops_by_itself(sb))
+			shutdown_stop(sb);
 		if (asked >= 2)
 			(void)sandbox_request(sb, LIFE_HURRY, false, NULL);
 		sandbox_release(sb);

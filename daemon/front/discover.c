@@ -28,7 +28,7 @@ static const struct {
 	const char *name, *text;
 } shared[] = {
 	{ "sandbox",
-		"{id: s, status: s, status_reason: s~, owner: i, module: s~, version: i~, abi: s~, state_version: i~, sha256: s~, created_at: i, pid: i~,"
+		"{id: s, group: s~, significant: b, status: s, status_reason: s~, owner: i, module: s~, version: i~, abi: s~, state_version: i~, sha256: s~, created_at: i, pid: i~,"
 		" generation: i~, started_at: i~, state_from: s~, state_kept: b, persist: b, durable: b, restart: s, start_timeout_ms: i, shutdown_ms: i, heartbeat_ms: i, restart_state: s, profile: s,"
 		" strict: b, limits: {max_memory: w, max_file_size: w, max_processes: i, max_open_files: i}, labels: o, config: o,"
 		" restart_count: i, budget: {used: i, allowed: i, period_ms: i, frees_in_ms: i, resets_in_ms: i}, backoff: o~,"
@@ -45,6 +45,9 @@ static const struct {
 	{ "reload",
 		"{outcome: s, from: i, to: i, rung?: s, sha256?: s, steps_us?: o, pause_us?: i, held_us?: i, total_us?: i, state_bytes?: i,"
 		" report?: o~, calls_queued?: i, calls_running?: i, pinned?: a, ended_after_commit?: b, compiler?: {warnings: s}}" },
+	{ "group",
+		"{id: s, type: s, status: s, status_reason: s~, owner: i, parent: s~, strategy: s, auto_shutdown: s, restart: s, significant: b, wanted: b,"
+		" budget: {used: i, allowed: i, period_ms: i, resets_in_ms: i}, restart_count: i, created_at: i, members: [o]}" },
 	{ "line", "{at: i, stream: s, level: s, text: s, partial?: s}" },
 	{ "event", "{seq: s, at: i, type: s, sandbox: s~, owner: i~}" },
 	{ "error", "{code: i, message: s, data: {code: s, hint?: s, name?: s, offset?: i, nearest?: s}}" },
@@ -75,6 +78,17 @@ static const char *const results[METHOD__N] = {
 	[METHOD_SANDBOX_RELOAD] = "$reload",
 	[METHOD_SANDBOX_ROLLBACK] = "$reload",
 	[METHOD_REQUEST_OUTCOME] = "{state: s, method?: s, id?: s, result?: o, error?: $error}",
+	[METHOD_GROUP_CREATE] = "$group",
+	[METHOD_GROUP_LIST] = "{groups: [$group]}",
+	[METHOD_GROUP_INFO] = "$group",
+	[METHOD_GROUP_DESTROY] = "{id: s, destroyed: b}",
+	[METHOD_GROUP_ADD] = "$sandbox",
+	[METHOD_GROUP_REMOVE] = "$sandbox",
+	[METHOD_GROUP_START] = "$group",
+	[METHOD_GROUP_STOP] = "$group",
+	[METHOD_GROUP_RESTART] = "$group",
+	[METHOD_GROUP_RESET] = "$group",
+	[METHOD_GROUP_TREE] = "{groups: [$group], sandboxes: [$row]}",
 	[METHOD_VERSION_LIST] = "{id: s, module?: s, current: i, versions: [$version]}",
 	[METHOD_LOG_READ] = "{lines: [$line], dropped_bytes: w, next?: s~, subscription?: i}",
 	[METHOD_EVENT_READ] = "{events: [$event], next: s~, gap: b, subscription?: i}",

@@ -356,6 +356,8 @@ void durable_forgotten(struct sandbox *sb, bool ok)
 
 static bool is_wanted(const struct sandbox *sb)
 {
+	if (sb->spec.group[0]) /* what its group does with it is the group's matter */
+		return !sb->resting;
 	switch (sb->life.state) {
 	case LIFE_STARTING:
 	case LIFE_RUNNING:

@@ -21,7 +21,9 @@ void explain_step(struct sandbox *sb, const struct life *before, const struct li
 	char what[64];
 	struct decision_facts f = facts_of(sb, what);
 
-	decisions_step(&sb->decisions, before, &sb->life, &sb->spec.policy, ev, a, &f);
+	decisions_step(&sb->decisions, before, &sb->life, sandbox_policy(sb), ev, a, &f);
+	if (sb->spec.group[0] && sb->decisions.n > 0 && decisions_get(&sb->decisions, decisions_count(&sb->decisions) - 1)->kind == DECISION_STAYS_DOWN)
+		sb->decisions.n--; /* what follows is its group's decision */
 }
 
 void explain_note(struct sandbox *sb, enum decision_kind kind, const char *what)

@@ -21,10 +21,17 @@ static struct json_span module_span(const struct sandbox *sb)
 	return sb->module ? (struct json_span){ sb->module, strlen(sb->module) } : (struct json_span){ 0 };
 }
 
+const char *sandbox_status_text(const struct sandbox *sb)
+{
+	int64_t due_ms = 0;
+
+	return sb->keeper && sb->keeper->waits(sb, &due_ms) ? life_state_text(LIFE_BACKOFF) : life_state_text(sb->life.state);
+}
+
 static void identity_json(const struct sandbox *sb, struct json_out *o)
 {
 	json_out_text(o, "id", sb->spec.id);
-	json_out_text(o, "status", life_state_text(sb->life.state));
+	json_out_text(o, "status", sandbox_status_text(sb));
 	if (sb->life.reason != LIFE_REASON_NONE)
 		json_out_text(o, "status_reason",
 			sb->life.reason == LIFE_REASON_GAVE_UP ? "restart budget used up" : life_reason_text(sb->life.reason));
@@ -49,7 +56,7 @@ void sandbox_row_json(const struct sandbox *sb, struct json_out *o)
 		json_out_i64(o, "pid", sb->host->pid);
 	else
 		json_out_null(o, "pid");
-	json_out_u64(o, "restart_count", sb->life.restarts);
+	json_out_u64(o, "restart_count", sb->life.restarts + sb->group_restarts);
 	json_out_i64(o, "created_at", sb->spec.created_at_ms);
 	json_out_object_end(o);
 }
@@ -87,9 +94,12 @@ static void policy_json(const struct sandbox *sb, struct json_out *o)
 	const struct life_policy *p = &sb->spec.policy;
 	int64_t now = clock_monotonic_ms();
 	char next[160];
+	int64_t due_ms = 0;
 	struct budget_view b = budget_view(&sb->life.budget, &p->budget, now);
 
 	json_out_text(o, "restart", life_restart_text(p->restart));
+	json_out_text(o, "group", sb->spec.group[0] ? sb->spec.group : NULL);
+	json_out_bool(o, "significant", sb->spec.significant);
 	json_out_u64(o, "start_timeout_ms", p->start_timeout_ms);
 	json_out_u64(o, "shutdown_ms", p->shutdown_ms);
 	json_out_u64(o, "heartbeat_ms", sb->spec.heartbeat_ms);
@@ -99,7 +109,7 @@ static void policy_json(const struct sandbox *sb, struct json_out *o)
 	limits_json(&sb->spec.limits, o);
 	json_out_raw(o, "labels", sb->spec.labels, strlen(sb->spec.labels));
 	json_out_raw(o, "config", sb->spec.config, strlen(sb->spec.config));
-	json_out_u64(o, "restart_count", sb->life.restarts);
+	json_out_u64(o, "restart_count", sb->life.restarts + sb->group_restarts);
 	json_out_object(o, "budget");
 	json_out_u64(o, "used", b.used);
 	json_out_u64(o, "allowed", b.allowed);
@@ -114,7 +124,9 @@ static void policy_json(const struct sandbox *sb, struct json_out *o)
 	} else {
 		json_out_null(o, "backoff");
 	}
-	if (sb->life.state == LIFE_BACKOFF)
+	if (sb->keeper && sb->keeper->waits(sb, &due_ms))
+		json_out_i64(o, "next_restart_in_ms", due_ms > now ? due_ms - now : 0);
+	else if (sb->life.state == LIFE_BACKOFF)
 		json_out_i64(o, "next_restart_in_ms", sb->life.timer_at_ms > now ? sb->life.timer_at_ms - now : 0);
 	else
 		json_out_null(o, "next_restart_in_ms");

@@ -111,7 +111,9 @@ static void holds_go_on(void);
 
 static void row_boot(struct sandbox *sb)
 {
-	sandbox_boot(sb, sb->disk.wanted, sb->disk.wanted ? boot.n_wanted++ / STARTS_PER_STEP * STEP_MS : 0);
+	bool wanted = sb->disk.wanted && !sb->spec.group[0]; /* else its group starts it, in its turn */
+
+	sandbox_boot(sb, wanted, wanted ? boot.n_wanted++ / STARTS_PER_STEP * STEP_MS : 0);
 }
 
 static void row_held(void *ctx, const struct spawner_message *m, int *fds, size_t n_fds)

@@ -147,6 +147,8 @@ static void sandbox_gone_finish(struct sandbox *sb)
 	}
 	waits_gone(sb);
 	freeze_fini(sb);
+	if (sb->keeper)
+		sb->keeper->gone(sb);
 	err_set(&sb->gone_error, ERR_NOT_FOUND, "sandbox %s has been destroyed", sb->spec.id);
 	calls_refuse(&sb->calls, &sb->gone_error);
 	uv_close((uv_handle_t *)&sb->life_timer, timer_closed_cb);

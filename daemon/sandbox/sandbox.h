@@ -48,6 +48,9 @@ struct spec {
 	struct host_limits limits;       /* 0: default */
 	uint32_t max_queue;
 	uint32_t heartbeat_ms;           /* 0: nobody watches */
+	char group[LIMIT_ID_BYTES + 1];  /* "": on its own */
+	bool significant;                /* in its group */
+	int64_t joined_at_ms;            /* unique: the order in its group */
 	char profile[PROFILE_BYTES];
 	bool strict;
 	bool persist;                    /* over a restart of the machine; false: no disk is touched */
@@ -66,6 +69,13 @@ struct last_exit {
 	char reason[64];                 /* "signal SIGSEGV", "exit status 3", "start_timeout", ... */
 	char text[192];                  /* from the death note, or why we ended it */
 	char words[LIMIT_LAST_WORDS_BYTES]; /* last output */
+};
+
+/* Who decides when a sandbox in a group is started and stopped (daemon/group). */
+struct sandbox_keeper {
+	void (*changed)(struct sandbox *sb, enum life_state before); /* from inside a step of its life: only notes it */
+	void (*gone)(struct sandbox *sb);
+	bool (*waits)(const struct sandbox *sb, int64_t *ret_due_ms); /* it is down, and will be started; due 0: soon */
 };
 
 /* A host process and control's link to it; outlives its sandbox's interest until its handles are closed. */
@@ -152,6 +162,13 @@ struct sandbox {
 	int ring_kept;                   /* the ring that the spawner holds; -1 */
 	struct wait *waits;              /* requests that wait for a state (waits.h) */
 	struct decisions decisions;      /* explain.c */
+	const struct sandbox_keeper *keeper; /* its group; NULL: on its own */
+	void *member;                    /* the keeper's */
+	struct life_policy as_member;    /* sandbox_policy: in a group its own restarts are off */
+	bool resting;                    /* in a group: down by a request, or finished; so over a restart of the daemon */
+	bool keep_at_stop;               /* the stop that was asked for keeps the state */
+	bool member_ready;               /* the group was told that it runs */
+	uint32_t group_restarts;         /* counted by its group */
 	struct rpc_request *freeze_request; /* a freeze or thaw that the spawner carries out */
 	struct {
 		uv_timer_t timer;
@@ -203,6 +220,7 @@ bool spec_is_newer(const char *json, size_t size); /* a later format: nothing is
 void sandbox_keep_spec(struct sandbox *sb); /* gives the spawner the present one; errors are logged */
 
 /* ---- sandbox_life.c ---- */
+const struct life_policy *sandbox_policy(struct sandbox *sb); /* what its life goes by */
 /* A fact; `exit` only with EXITED and RELOAD_DIED_SEALED. */
 void sandbox_fact(struct sandbox *sb, enum life_event_type type, enum life_exit exit);
 /* A request; true: taken (r is answered now or later), false: refused, r is the caller's to answer. */
@@ -287,6 +305,7 @@ void restore_rows(void (*done)(void));
 
 /* ---- info.c ---- */
 void sandbox_info_json(const struct sandbox *sb, struct json_out *o);
+const char *sandbox_status_text(const struct sandbox *sb);
 void sandbox_row_json(const struct sandbox *sb, struct json_out *o);
 const struct rpc_done *answer_info(struct rpc_request *r, const struct sandbox *sb);
 void answer_info_durable(struct rpc_request *r, struct sandbox *sb); /* the same, when what is shown is durable */

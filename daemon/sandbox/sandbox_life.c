@@ -13,6 +13,15 @@
 #include "proto/fd.h"
 #include "proto/log.h"
 
+const struct life_policy *sandbox_policy(struct sandbox *sb)
+{
+	if (!sb->spec.group[0])
+		return &sb->spec.policy;
+	sb->as_member = sb->spec.policy;
+	sb->as_member.restart = LIFE_TEMPORARY;
+	return &sb->as_member;
+}
+
 static void life_timer_cb(uv_timer_t *timer)
 {
 	sandbox_fact(sandbox_of(timer->data), LIFE_TIMER, LIFE_EXIT_NORMAL);
@@ -231,6 +240,8 @@ static void state_event(struct sandbox *sb, enum life_state before)
 		return;
 	events_add(sb->control->events, "sandbox.status", sb->spec.id, sb->spec.owner, "status", life_state_text(sb->life.state));
 	waits_state(sb);
+	if (sb->keeper)
+		sb->keeper->changed(sb, before);
 }
 
 /* Carries actions out, then takes the facts that they brought up, until there are none. */
@@ -247,7 +258,7 @@ static void apply_and_drain(struct sandbox *sb, const struct life_actions *first
 		enum life_state before = was.state;
 
 		memmove(&sb->facts[0], &sb->facts[1], --sb->n_facts * sizeof sb->facts[0]);
-		if (life_step(&sb->life, &sb->spec.policy, &ev, &a) != LIFE_TAKEN) {
+		if (life_step(&sb->life, sandbox_policy(sb), &ev, &a) != LIFE_TAKEN) {
 			log_debug("sandbox=%s %s is ignored while %s", sb->spec.id, life_event_text(ev.type), life_state_text(before));
 			continue;
 		}
@@ -278,7 +289,7 @@ void sandbox_adopt(struct sandbox *sb, const struct life_finding *found)
 {
 	struct life_actions a;
 
-	life_adopt(&sb->life, &sb->spec.policy, found, clock_monotonic_ms(), &a);
+	life_adopt(&sb->life, sandbox_policy(sb), found, clock_monotonic_ms(), &a);
 	explain_note(sb, DECISION_TAKEN_OVER, life_state_text(sb->life.state));
 	apply_and_drain(sb, &a);
 }
@@ -289,7 +300,7 @@ void sandbox_boot(struct sandbox *sb, bool wanted, uint32_t delay_ms)
 
 	sb->booting = false;
 	sb->disk.kept_there = sb->disk.state_sha256[0] != '\0';
-	life_boot(&sb->life, &sb->spec.policy, wanted, sb->disk.kept_there, delay_ms, clock_monotonic_ms(), &a);
+	life_boot(&sb->life, sandbox_policy(sb), wanted, sb->disk.kept_there, delay_ms, clock_monotonic_ms(), &a);
 	sb->disk.kept_there = sb->life.kept;
 	sb->disk.state = sb->life.state;
 	apply_and_drain(sb, &a);
@@ -306,7 +317,8 @@ bool sandbox_request(struct sandbox *sb, enum life_event_type type, bool keep_st
 	struct life_actions a;
 
 	ev.keep_state = keep_state;
-	if (life_step(&sb->life, &sb->spec.policy, &ev, &a) != LIFE_TAKEN)
+	ev.by_daemon = !r && type != LIFE_RESET;
+	if (life_step(&sb->life, sandbox_policy(sb), &ev, &a) != LIFE_TAKEN)
 		return false;
 	explain_step(sb, &was, &ev, &a);
 	if (type <= LIFE_DESTROY) {

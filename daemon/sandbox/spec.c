@@ -166,6 +166,11 @@ static void policy_save(const struct spec *s, struct json_out *o)
 	json_out_u64(o, "shutdown_ms", p->shutdown_ms);
 	json_out_text(o, "restart_state", p->from_checkpoint ? "checkpoint" : "fresh");
 	json_out_u64(o, "heartbeat_ms", s->heartbeat_ms);
+	if (s->group[0]) {
+		json_out_text(o, "group", s->group);
+		json_out_bool(o, "significant", s->significant);
+		json_out_i64(o, "joined_at", s->joined_at_ms);
+	}
 	json_out_u64(o, "max_queue", s->max_queue);
 	json_out_text(o, "profile", s->profile);
 	json_out_bool(o, "strict", s->strict);
@@ -259,6 +264,8 @@ char *spec_text(const struct sandbox *sb, enum spec_form form, size_t *ret_size,
 		json_out_bool(&o, "gone", true);
 	if (sb->booting)
 		json_out_bool(&o, "boot", sb->disk.wanted);
+	json_out_bool(&o, "resting", sb->resting);
+	json_out_u64(&o, "group_restarts", sb->group_restarts);
 	kept_there_save(sb, &o);
 	if (form == SPEC_WITH_CANDIDATE) {
 		version_save(&sb->candidate, &o, "candidate");
@@ -388,6 +395,10 @@ static int policy_load(struct spec *s, struct json_span top, struct err *e)
 	p->from_checkpoint = json_string_is(json_get(top, "restart_state"), "checkpoint");
 	if (!get_u32(top, "heartbeat_ms", &s->heartbeat_ms))
 		s->heartbeat_ms = 0;
+	if (!get_text(top, "group", s->group, sizeof s->group) || !name_is_id(s->group, strlen(s->group)) ||
+		!json_i64(json_get(top, "joined_at"), &s->joined_at_ms))
+		s->group[0] = '\0';
+	s->significant = json_type(json_get(top, "significant")) == 't';
 	return 0;
 }
 
@@ -440,6 +451,9 @@ int spec_load(struct sandbox *sb, const char *json, size_t size, struct err *e)
 	sb->booting = json_bool(json_get(top, "boot"), &sb->disk.wanted);
 	(void)get_text(top, "state_from", sb->state_from, sizeof sb->state_from);
 	last_exit_load(&sb->last_exit, json_get(top, "last_exit"));
+	sb->resting = json_type(json_get(top, "resting")) == 't';
+	if (!get_u32(top, "group_restarts", &sb->group_restarts))
+		sb->group_restarts = 0;
 	explain_load(sb, json_get(top, "decisions"));
 	s->config = get_raw(top, "config");
 	s->labels = get_raw(top, "labels");

@@ -82,6 +82,8 @@ static void add_request(struct decisions *ds, const struct life *before, const s
 		d.request = (uint8_t)before->pending;
 		decisions_add(ds, &d);
 	}
+	if (ev->by_daemon)
+		return;
 	d = decision_new(DECISION_ASKED, f);
 	d.request = (uint8_t)of[ev->type];
 	d.from = ev->keep_state ? LIFE_FROM_KEPT : LIFE_FROM_FRESH;

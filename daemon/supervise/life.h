@@ -121,6 +121,7 @@ struct life_event {
 	enum life_event_type type;
 	int64_t now_ms;      /* monotonic */
 	bool keep_state;     /* START, STOP, RESTART */
+	bool by_daemon;      /* nobody asked: explain says nothing of the request */
 	uint32_t random;     /* any number; the back-off's jitter is made of it */
 	enum life_exit exit; /* EXITED, RELOAD_DIED_SEALED */
 };

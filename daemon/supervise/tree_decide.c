@@ -108,6 +108,7 @@ static void wait_before(struct tree *t, struct tree_group *g, struct tree_node *
 static enum phase restart_now(struct tree *t, struct tree_group *g, struct tree_node *n, enum tree_why why)
 {
 	g->crasher = n;
+	g->why_restart = why;
 	if (g->strategy == TREE_ONE_FOR_ONE) {
 		child_start(t, n, why);
 		return PHASE_ONE;

@@ -120,7 +120,7 @@ static enum phase set_up_turn(struct tree *t, struct tree_group *g, struct tree_
 	g->cursor = n->next;
 	if (SEEDED(15) && n->dormant)
 		return PHASE_SET_UP;
-	child_start(t, n, n->dormant ? TREE_WHY_REVIVED : TREE_WHY_STRATEGY);
+	child_start(t, n, n == g->crasher ? g->why_restart : n->dormant ? TREE_WHY_REVIVED : TREE_WHY_STRATEGY);
 	return PHASE_SET_UP;
 }
 

@@ -95,7 +95,7 @@ struct tree_group {
 	enum phase phase;
 	enum wait wait;
 	bool failing;             /* its own start has failed */
-	enum tree_why why_ending;
+	enum tree_why why_ending, why_restart;
 	struct tree_node *waited;
 	struct tree_node *cursor, *set_from; /* set_from NULL: all */
 	struct tree_node *crasher;           /* whose end or failed start the restart at work is about */

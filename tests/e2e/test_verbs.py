@@ -14,6 +14,8 @@ DONE, FAILED, USAGE, NOT_FOUND, STATE, TIMEOUT, DOWN, DENIED, REFUSED, RELOAD = 
 VERBS = {  # operands that name the sandbox `x`
     "create": ["x", COUNTER1], "destroy": ["x"], "start": ["x"], "stop": ["x"], "restart": ["x"], "list": [], "info": ["x"],
     "freeze": ["x"], "thaw": ["x"], "reset": ["x"], "explain": ["x"],
+    "group-create": ["g"], "group-list": [], "group-info": ["x"], "group-destroy": ["x"], "group-add": ["x", "y"], "group-remove": ["x", "y"],
+    "group-start": ["x"], "group-stop": ["x"], "group-restart": ["x"], "group-reset": ["x"], "tree": [],
     "call": ["x", "get"], "cast": ["x", "get"],
     "wait": ["x", "--for", "running"], "reload": ["x", COUNTER2], "rollback": ["x"], "versions": ["x"], "logs": ["x"], "events": [],
     "ping": [], "daemon-info": [], "shutdown": [], "outcome": ["key"], "discover": [],
@@ -94,7 +96,7 @@ class Verbs(Case):
 
     def test_no_such_thing(self):
         for verb, operands in VERBS.items():
-            if operands and verb not in ("create", "outcome"):
+            if operands and verb not in ("create", "outcome", "group-create"):
                 self.both(NOT_FOUND, verb, *operands, says="not_found")
         self.both(NOT_FOUND, "create", "x", "--object", "0" * 64, says="object_not_found")
         self.ctl("create", "x", COUNTER1)

@@ -132,7 +132,7 @@ def choose(n, seed):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--scenarios", type=int, default=8000)
+    parser.add_argument("--scenarios", type=int, default=6000)
     parser.add_argument("--seed", default="sandboxd")
     a = parser.parse_args()
     os.makedirs(OUT, exist_ok=True)

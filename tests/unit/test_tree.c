@@ -797,10 +797,10 @@ START_TEST(test_every_order)
 	unsigned long played;
 
 	flat.strategy = deep.strategy = (enum tree_strategy)(_i % TREE_STRATEGY__N);
-	played = explore(&flat, rules[_i / TREE_STRATEGY__N], 7);
-	ck_assert_uint_gt(played, 20000);
-	played = explore(&deep, rules[_i / TREE_STRATEGY__N], 7);
-	ck_assert_uint_gt(played, 10000);
+	played = explore(&flat, rules[_i / TREE_STRATEGY__N], 6);
+	ck_assert_uint_gt(played, 3000);
+	played = explore(&deep, rules[_i / TREE_STRATEGY__N], 6);
+	ck_assert_uint_gt(played, 2000);
 }
 END_TEST
 

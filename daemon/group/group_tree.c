@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A top-level group's tree: built from the members, stepped, its orders carried out. What its sandboxes tell meanwhile is told to it from the
+ * loop, one step later, so that no step is entered twice. See group.h, daemon/supervise/tree.h. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/control/shutdown.h"
+#include "daemon/group/group.h"
+#include "daemon/observe/events.h"
+#include "proto/clock.h"
+#include "proto/log.h"
+
+/* ---- building ---- */
+
+static enum tree_restart restart_of(enum life_restart r)
+{
+	return r == LIFE_PERMANENT ? TREE_PERMANENT : r == LIFE_TRANSIENT ? TREE_TRANSIENT : TREE_TEMPORARY;
+}
+
+struct tree_spec member_spec(struct member *m)
+{
+	const struct sandbox *sb = m->sandbox;
+	const struct group *g = m->group;
+
+	if (sb) /* the life has a deadline for each step of a stop: the tree needs none */
+		return (struct tree_spec){ .id = sb->spec.id, .type = TREE_LEAF, .restart = restart_of(sb->spec.policy.restart),
+			.significant = sb->spec.significant, .shutdown_ms = TREE_SHUTDOWN_INFINITY, .user = m };
+	return (struct tree_spec){ .id = g->id, .type = TREE_GROUP, .restart = g->restart, .significant = g->significant,
+		.shutdown_ms = TREE_SHUTDOWN_INFINITY, .user = m, .strategy = g->strategy, .auto_shutdown = g->auto_shutdown,
+		.intensity = g->intensity, .period_ms = g->period_ms };
+}
+
+static void specs_free(struct tree_spec *specs, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		specs_free((struct tree_spec *)(uintptr_t)specs[i].children, specs[i].n_children);
+	free(specs);
+}
+
+/* A temporary one that has finished isn't run again. */
+static bool is_finished(const struct member *m)
+{
+	return m->sandbox && m->sandbox->spec.policy.restart == LIFE_TEMPORARY && m->sandbox->resting;
+}
+
+/* 0, or -1: no memory. The tree copies all of it. */
+static int specs_of(const struct group *g, struct tree_spec **ret, size_t *ret_n)
+{
+	size_t n, kept = 0;
+	struct member **members = group_members(g, &n);
+	struct tree_spec *specs = members ? calloc(n + 1, sizeof *specs) : NULL;
+	int result = specs ? 0 : -1;
+
+	for (size_t i = 0; specs && i < n; i++) {
+		struct tree_spec *children = NULL;
+		size_t n_children = 0;
+
+		if (is_finished(members[i]))
+			continue;
+		specs[kept] = member_spec(members[i]);
+		if (members[i]->group && specs_of(members[i]->group, &children, &n_children) < 0) {
+			result = -1;
+			break;
+		}
+		specs[kept].children = children;
+		specs[kept++].n_children = n_children;
+	}
+	free(members);
+	if (result < 0) {
+		specs_free(specs, kept);
+		return -1;
+	}
+	*ret = specs;
+	*ret_n = kept;
+	return 0;
+}
+
+
+static void specs_mark(const struct tree_spec *specs, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct member *m = specs[i].user;
+
+		m->nodes++;
+		m->listed = true;
+		specs_mark(specs[i].children, specs[i].n_children);
+	}
+}
+
+static void release(void *user)
+{
+	if (user)
+		member_released(user);
+}
+
+void group_tree_end(struct group *top)
+{
+	struct tree *t = top->tree;
+
+	uv_timer_stop(&top->due);
+	top->tree = NULL;
+	top->n_facts = 0;
+	if (t)
+		tree_free(t, release);
+}
+
+int group_start_tree(struct group *top, struct err *e)
+{
+	const struct tree_rules rules = { .keep_failed = true, .exact_ms = true, .cut = true, .answer_at_once = true,
+		.backoff_first_ms = DEFAULT_BACKOFF_FIRST_MS, .backoff_max_ms = DEFAULT_BACKOFF_MAX_MS };
+	const struct tree_event start = { .type = TREE_START };
+	struct tree_spec spec = { .id = top->id, .type = TREE_GROUP, .shutdown_ms = TREE_SHUTDOWN_INFINITY, .strategy = top->strategy,
+		.auto_shutdown = top->auto_shutdown, .intensity = top->intensity, .period_ms = top->period_ms };
+	struct tree_spec *children = NULL;
+	size_t n = 0;
+
+	group_tree_end(top);
+	if (specs_of(top, &children, &n) < 0)
+		return err_set(e, ERR_INTERNAL, "no memory for the tree of group %s", top->id);
+	spec.children = children;
+	spec.n_children = n;
+	if (tree_new(&spec, &rules, &top->tree, e) < 0) {
+		specs_free(children, n);
+		top->tree = NULL;
+		return err_prefix(e, "group %s", top->id);
+	}
+	specs_mark(children, n);
+	specs_free(children, n);
+	top->failed = false;
+	top->why[0] = '\0';
+	group_fact(top, &start);
+	return 0;
+}
+
+/* ---- orders ---- */
+
+static void tell(struct group *top, enum tree_event_type type, struct tree_ref ref, enum tree_exit exit)
+{
+	const struct tree_event ev = { .type = type, .ref = ref, .exit = exit };
+
+	group_fact(top, &ev);
+}
+
+static bool is_up(const struct sandbox *sb)
+{
+	return sb->life.state == LIFE_RUNNING || sb->life.state == LIFE_RELOADING || sb->life.state == LIFE_FROZEN;
+}
+
+static bool is_down(const struct sandbox *sb)
+{
+	return sb->life.state == LIFE_STOPPED || sb->life.state == LIFE_FAILED || sb->life.state == LIFE_BACKOFF;
+}
+
+/* What was down by somebody's wish, or had finished, stays so over a restart of the daemon. */
+static bool stays_down(const struct sandbox *sb, enum tree_why why)
+{
+	return sb->resting && why == TREE_WHY_INITIAL && is_down(sb);
+}
+
+static void member_start(struct group *top, struct member *m, enum tree_why why)
+{
+	struct sandbox *sb = m->sandbox;
+
+	m->start_when_down = m->is_asked = false;
+	if (!sb || sb->forgetting || stays_down(sb, why)) {
+		tell(top, TREE_IGNORED, m->ref, TREE_EXIT_NORMAL);
+		return;
+	}
+	sb->resting = false;
+	if (is_up(sb)) {
+		sb->member_ready = true;
+		tell(top, TREE_READY, m->ref, TREE_EXIT_NORMAL);
+	} else if (sb->life.state == LIFE_STOPPING) {
+		m->start_when_down = true;
+	} else if (is_down(sb)) {
+		if (why != TREE_WHY_INITIAL && why != TREE_WHY_REQUEST)
+			sb->group_restarts++;
+		if (sb->control->shutting_down || !sandbox_request(sb, LIFE_START, true, NULL))
+			tell(top, TREE_FAILED, m->ref, TREE_EXIT_ERROR);
+	}
+}
+
+static bool is_stop_asked(const struct group *g)
+{
+	for (; g; g = g->parent)
+		if (g->stop_asked)
+			return true;
+	return false;
+}
+
+static void member_stop(struct group *top, struct member *m, enum tree_why why)
+{
+	struct sandbox *sb = m->sandbox;
+	/* A sibling's end, or its own group's, costs it its state, as in OTP; a stop that somebody wants does not. */
+	bool keep = why == TREE_WHY_REQUEST ? sb && sb->keep_at_stop : (why == TREE_WHY_ABOVE || why == TREE_WHY_ENDING) && is_stop_asked(m->in);
+
+	m->is_asked = true;
+	if (!sb || is_down(sb))
+		return; /* its end is on its way */
+	if (top->for_daemon)
+		shutdown_stop(sb);
+	else if (sb->life.state != LIFE_STOPPING)
+		(void)sandbox_request(sb, LIFE_STOP, keep, NULL);
+}
+
+static void member_kill(struct group *top, struct member *m)
+{
+	member_stop(top, m, TREE_WHY_HURRY);
+	if (m->sandbox && m->sandbox->life.state == LIFE_STOPPING)
+		(void)sandbox_request(m->sandbox, LIFE_HURRY, false, NULL);
+}
+
+/* ---- what is told to people ---- */
+
+static void explain(struct member *m, const struct tree_action *a, const char *what)
+{
+	char text[64];
+
+	if (!m || !m->sandbox)
+		return;
+	if (a->allowed > 0 || a->used > 0)
+		(void)snprintf(text, sizeof text, "%s; %u of %u restarts used", what, a->used, a->allowed);
+	else if (a->delay_ms > 0)
+		(void)snprintf(text, sizeof text, "%s in %u ms", what, a->delay_ms);
+	else
+		(void)snprintf(text, sizeof text, "%s", what);
+	explain_note(m->sandbox, DECISION_GROUP, text);
+}
+
+static void group_event(struct group *g, const char *type, struct member *m, const struct tree_action *a)
+{
+	struct events *ev = g->control->events;
+	struct json_out *o = events_begin(ev, type, m && m->sandbox ? m->sandbox->spec.id : NULL, g->owner);
+
+	json_out_text(o, "group", g->id);
+	if (a) {
+		json_out_text(o, "child", a->id);
+		json_out_text(o, "why", tree_why_text(a->why));
+		if (a->allowed > 0 || a->used > 0) {
+			json_out_u64(o, "used", a->used);
+			json_out_u64(o, "allowed", a->allowed);
+			json_out_u64(o, "period_ms", a->period_ms);
+		}
+		if (a->delay_ms > 0)
+			json_out_u64(o, "delay_ms", a->delay_ms);
+	}
+	events_end(ev);
+}
+
+static void note(struct group *top, struct member *m, const struct tree_action *a)
+{
+	struct group *in = m ? m->in : top, *self = m && m->group ? m->group : top;
+
+	switch ((int)a->what) {
+	case TREE_NOTE_COUNTED:
+		in->restarts++;
+		explain(m, a, "a restart is counted");
+		group_event(in, "group.restart", m, a);
+		break;
+	case TREE_NOTE_BACKOFF:
+	case TREE_NOTE_RETRY:
+		explain(m, a, a->what == TREE_NOTE_RETRY ? "the start failed, it is tried again" : "it is started");
+		group_event(in, "group.backoff", m, a);
+		break;
+	case TREE_NOTE_GAVE_UP:
+		log_warning("group=%s gave up: more than %u restarts within %u ms", self->id, a->allowed, a->period_ms);
+		group_event(self, "group.gave_up", NULL, a);
+		break;
+	case TREE_NOTE_ENDING:
+		group_event(self, "group.ending", NULL, a);
+		break;
+	case TREE_NOTE_REMOVED:
+		if (m)
+			m->listed = false;
+		break;
+	case TREE_NOTE_STARTED:
+		if (m && m->group)
+			group_event(m->group, "group.up", NULL, a);
+		break;
+	case TREE_NOTE_EXITED:
+		explain(m, a, a->why == TREE_WHY_CLEAN ? "a clean end, it stays down" : a->why == TREE_WHY_TEMPORARY ? "temporary, it stays down" : "its end is handled");
+		if (m && m->sandbox && (a->why == TREE_WHY_CLEAN || a->why == TREE_WHY_TEMPORARY)) {
+			m->sandbox->resting = true;
+			sandbox_keep_spec(m->sandbox);
+			durable_life(m->sandbox);
+		}
+		break;
+	}
+}
+
+/* Members that were added while it ran aren't in the list that a group is restarted with: they are added again. */
+static void readd(const struct group *g)
+{
+	size_t n;
+	struct member **list = group_members(g, &n);
+
+	for (size_t i = 0; list && i < n; i++) {
+		if (!list[i]->listed && !is_finished(list[i]))
+			member_ask(PENDING_SILENT, TREE_ASK_START_CHILD, list[i], false, NULL);
+	}
+	free(list);
+}
+
+static void whole_is_down(struct group *top, const struct tree_action *a)
+{
+	top->failed = a->failed;
+	(void)snprintf(top->why, sizeof top->why, "%s", a->failed ? tree_why_text(a->why) : "");
+	group_event(top, a->failed ? "group.failed" : "group.down", NULL, NULL);
+	if (top->for_daemon)
+		return;
+	if (a->failed)
+		log_warning("group=%s is failed: %s", top->id, top->why);
+	top->wanted = false;
+	group_write(top, NULL);
+	pending_whole(top, false);
+}
+
+/* ---- a step ---- */
+
+static void due_cb(uv_timer_t *timer)
+{
+	const struct tree_event ev = { .type = TREE_TIMER };
+
+	group_fact(timer->data, &ev);
+}
+
+static void carry_out(struct group *top, const struct tree_action *a)
+{
+	struct member *m = a->user;
+	int64_t left_ms;
+
+	switch (a->what) {
+	case TREE_DO_START:
+		if (m) {
+			m->ref = a->ref;
+			m->listed = true;
+		}
+		if (m && a->type == TREE_LEAF)
+			member_start(top, m, a->why);
+		return;
+	case TREE_DO_CANCEL:
+	case TREE_DO_ASK:
+		if (m && a->type == TREE_LEAF)
+			member_stop(top, m, a->why);
+		return;
+	case TREE_DO_KILL:
+		if (m && a->type == TREE_LEAF)
+			member_kill(top, m);
+		return;
+	case TREE_DO_REPLY:
+		for (struct pending **at = &top->pending; *at; at = &(*at)->next) {
+			struct pending *p = *at;
+
+			if (p->number != a->request)
+				continue;
+			*at = p->next;
+			pending_done(top, p, a->reply);
+			return;
+		}
+		return;
+	case TREE_DO_RELEASE:
+		release(m);
+		return;
+	case TREE_DO_TIMER:
+		left_ms = a->at_ms - clock_monotonic_ms();
+		if (a->at_ms == 0)
+			uv_timer_stop(&top->due);
+		else
+			uv_timer_start(&top->due, due_cb, left_ms > 0 ? (uint64_t)left_ms : 0, 0);
+		return;
+	case TREE_DO_UP:
+		top->stop_asked = false;
+		top->failed = false;
+		group_event(top, "group.up", NULL, NULL);
+		if (!top->wanted) {
+			top->wanted = true;
+			group_write(top, NULL);
+		}
+		readd(top);
+		pending_whole(top, true);
+		return;
+	case TREE_DO_DOWN:
+		whole_is_down(top, a);
+		return;
+	default:
+		note(top, m, a);
+		if (a->what == TREE_NOTE_STARTED && m && m->group) {
+			m->group->stop_asked = false;
+			readd(m->group);
+		}
+		return;
+	}
+}
+
+static void step(struct group *top, struct tree_event *ev, struct member *added)
+{
+	static struct tree_actions actions; /* large; steps are never nested */
+
+	do {
+		ev->now_ms = clock_monotonic_ms();
+		ev->random = arc4random();
+		if (tree_step(top->tree, ev, &actions) == TREE_TAKEN && added) {
+			added->nodes++;
+			added->listed = true;
+		}
+		added = NULL;
+		for (uint32_t i = 0; i < actions.n && top->tree; i++)
+			carry_out(top, &actions.at[i]);
+		*ev = (struct tree_event){ .type = TREE_TURN };
+	} while (top->tree && actions.more);
+}
+
+static void pending_drop(struct group *top, struct pending *p, enum tree_reply reply)
+{
+	for (struct pending **at = &top->pending; *at; at = &(*at)->next)
+		if (*at == p) {
+			*at = p->next;
+			pending_done(top, p, reply);
+			return;
+		}
+}
+
+/* The member may have gone since the request was made, and so may all of its spec. */
+static void request_step(struct group *top, struct pending *p)
+{
+	struct tree_event ev = { .type = TREE_REQUEST, .ask = p->ask, .request = p->number };
+	struct tree_spec spec, *children = NULL;
+	struct member *m = p->member;
+	size_t n = 0;
+
+	if (!m || m->is_dead || (m->group && specs_of(m->group, &children, &n) < 0)) {
+		pending_drop(top, p, TREE_REPLY_NOT_FOUND);
+		return;
+	}
+	spec = member_spec(m);
+	spec.children = children;
+	spec.n_children = n;
+	ev.group = m->in == top ? NULL : m->in->id;
+	ev.child = spec.id;
+	ev.spec = &spec;
+	if (p->ask == TREE_ASK_START_CHILD) {
+		if (m->listed) {
+			pending_drop(top, p, TREE_REPLY_ALREADY_PRESENT);
+			specs_free(children, n);
+			return;
+		}
+		specs_mark(children, n);
+	}
+	step(top, &ev, p->ask == TREE_ASK_START_CHILD ? m : NULL);
+	specs_free(children, n);
+}
+
+static void pump_cb(uv_timer_t *timer)
+{
+	struct group *top = timer->data;
+
+	top->stepping = true;
+	while (top->tree && top->n_facts > 0) {
+		struct fact f = top->facts[0];
+
+		memmove(&top->facts[0], &top->facts[1], --top->n_facts * sizeof top->facts[0]);
+		if (f.asked)
+			request_step(top, f.asked);
+		else
+			step(top, &f.event, NULL);
+	}
+	top->stepping = false;
+	if (top->start_again && !top->control->shutting_down) {
+		struct err e = ERR_INIT;
+
+		top->start_again = false;
+		if (group_start_tree(top, &e) < 0) {
+			log_error("%s", e.text);
+			pending_whole(top, false);
+		}
+	}
+	shutdown_step(top->control);
+}
+
+static bool fact_add(struct group *top, const struct tree_event *ev, struct pending *asked)
+{
+	if (!top->tree)
+		return false;
+	if (top->n_facts == top->room_facts) {
+		size_t room = top->room_facts ? top->room_facts * 2 : 32;
+		struct fact *more = realloc(top->facts, room * sizeof *more);
+
+		if (!more) {
+			log_error("group=%s no memory: an event is lost", top->id);
+			return false;
+		}
+		top->facts = more;
+		top->room_facts = room;
+	}
+	top->facts[top->n_facts++] = (struct fact){ .event = *ev, .asked = asked };
+	if (!uv_is_active((uv_handle_t *)&top->pump) && !top->stepping)
+		uv_timer_start(&top->pump, pump_cb, 0, 0);
+	return true;
+}
+
+void group_fact(struct group *top, const struct tree_event *ev)
+{
+	(void)fact_add(top, ev, NULL);
+}
+
+void member_ask(enum pending_kind kind, enum tree_ask ask, struct member *m, bool then_start, struct rpc_request *r)
+{
+	const struct tree_event ev = { .type = TREE_REQUEST };
+	struct group *top = group_top(m->in);
+	struct pending *p = calloc(1, sizeof *p);
+	struct err e = ERR_INIT;
+
+	if (!p) {
+		err_set(&e, ERR_INTERNAL, "no memory for the request");
+		if (r)
+			(void)rpc_error(r, &e, NULL);
+		return;
+	}
+	*p = (struct pending){ .number = ++top->last_number, .kind = kind, .ask = ask, .member = m, .group = m->in, .then_start = then_start,
+		.request = r, .next = top->pending };
+	top->pending = p;
+	if (!fact_add(top, &ev, p))
+		pending_drop(top, p, TREE_REPLY_DOWN);
+}
+
+/* ---- what a member's life tells ---- */
+
+static enum tree_exit exit_of(enum life_exit e)
+{
+	static const enum tree_exit of[LIFE_EXIT__N] = { [LIFE_EXIT_NORMAL] = TREE_EXIT_NORMAL, [LIFE_EXIT_SHUTDOWN] = TREE_EXIT_SHUTDOWN,
+		[LIFE_EXIT_ERROR] = TREE_EXIT_ERROR, [LIFE_EXIT_KILLED] = TREE_EXIT_KILLED };
+
+	return of[e];
+}
+
+static void keeper_changed(struct sandbox *sb, enum life_state before)
+{
+	struct member *m = sb->member;
+	struct group *top = group_top(m->in);
+	struct tree_ref ref = m->ref;
+
+	if (sb->life.gone)
+		return;
+	if (before == LIFE_STARTING && sb->life.state == LIFE_RUNNING) {
+		sb->member_ready = true;
+		if (ref.instance != 0)
+			tell(top, TREE_READY, ref, TREE_EXIT_NORMAL);
+		else if (!m->listed && top->tree && !sb->control->shutting_down) /* its first start, by create */
+			group_join(m->in, sb);
+		return;
+	}
+	if (!is_down(sb) || ref.instance == 0)
+		return;
+	if (m->start_when_down) { /* it was still on its way down from before */
+		member_start(top, m, TREE_WHY_REQUEST);
+		return;
+	}
+	tell(top, sb->member_ready ? TREE_EXITED : TREE_FAILED, ref, sb->last_exit.happened ? exit_of(sb->last_exit.exit) : TREE_EXIT_ERROR);
+	sb->member_ready = false;
+	m->ref.instance = 0;
+}
+
+static void keeper_gone(struct sandbox *sb)
+{
+	struct member *m = sb->member;
+	struct group *top = group_top(m->in);
+
+	if (m->ref.instance != 0)
+		tell(top, sb->member_ready ? TREE_EXITED : TREE_FAILED, m->ref, TREE_EXIT_SHUTDOWN);
+	m->ref.instance = 0;
+	member_detach(m);
+}
+
+static const struct tree_node *node_of(const struct tree_node *group, const struct member *m)
+{
+	for (const struct tree_node *n = tree_child_first(group); n; n = tree_child_next(n)) {
+		struct tree_view v = tree_view(n);
+		const struct tree_node *found;
+
+		if (v.user == m)
+			return n;
+		if (v.type == TREE_GROUP && (found = node_of(n, m)))
+			return found;
+	}
+	return NULL;
+}
+
+static bool keeper_waits(const struct sandbox *sb, int64_t *ret_due_ms)
+{
+	const struct member *m = sb->member;
+	struct group *top = group_top(m->in);
+	const struct tree_node *g = top->tree ? m->in == top ? tree_top(top->tree) : tree_find_group(top->tree, m->in->id) : NULL;
+	const struct tree_node *n = g ? node_of(g, m) : NULL;
+	struct tree_view v;
+
+	if (!n || !is_down(sb))
+		return false;
+	v = tree_view(n);
+	*ret_due_ms = v.due_ms;
+	return v.state == TREE_BACKOFF || v.state == TREE_RESTARTING;
+}
+
+const struct sandbox_keeper group_keeper = { keeper_changed, keeper_gone, keeper_waits };

@@ -34,13 +34,15 @@ enum host_message_type {
 	HOST_REHEARSE,  /* number = serial of the candidate; {"path","timeout_ms","backwards":bool}: a forked copy loads it,
 	                   restores a save of the present state, migrates, checks, saves again -> REHEARSED. Calls go on meanwhile */
 	HOST_QUIESCE,   /* number = serial; after the calls sent before it -> QUIESCED; from here no CALL until COMMIT or ABORT */
-	HOST_SAVE,      /* fd = writable memfd, value[0] = its size: a forked copy saves the state into it -> SAVED (value[0] = bytes used,
-	                   or needed when status says it was too small) */
+	HOST_SAVE,      /* number = serial; fd = writable memfd, value[0] = its size: the state is saved into it -> SAVED. May follow QUIESCE at once.
+	                   Declared state is read by the host itself, behind a guard; what module code writes, or reading that faults, by a forked copy */
 	HOST_LOAD,      /* number = serial; {"path","backwards":bool}; fd = sealed state: load beside the old, restore, migrate, check -> LOADED */
 	HOST_COMMIT,    /* number = serial: the candidate is current -> COMMITTED; then old unmake, dlclose -> UNLOADED */
 	HOST_ABORT,     /* forget the candidate, kill a rehearsal, serve on with the old -> ABORTED */
 	HOST_STOP,      /* `stop` hook, `unmake` -> STOPPED, exit 0 */
 	HOST_PING,      /* number of the ping -> ALIVE, from the loop: it doesn't wait behind calls that wait */
+	HOST_PREPARE,   /* number = serial; fd = the memfd that SAVE will bring, value[0] = bytes expected: its memory and the candidate's are
+	                   made ready, piece by piece between calls -> PREPARED. A wish: what can't be had is left */
 	HOST_TO_HOST__N,
 
 	/* ---- host -> control ---- */
@@ -52,7 +54,7 @@ enum host_message_type {
 	                     sequence = number of the last CALL that came or 0 */
 	HOST_REHEARSED,   /* number = serial; status 0: {"state_bytes","report","load_us","restore_us","check_us","save_us","module"}; 1: error body */
 	HOST_QUIESCED,    /* number = serial */
-	HOST_SAVED,       /* value[0] = bytes; status 0 | 1: error body */
+	HOST_SAVED,       /* number = serial; value[0] = bytes used, or needed when status says it was too small; status 0 | 1: error body */
 	HOST_LOADED,      /* number = serial; as REHEARSED without state_bytes and save_us; 1: error body, the old code is untouched */
 	HOST_COMMITTED,   /* number = serial running now */
 	HOST_UNLOADED,    /* number = serial unloaded; {"pinned": cause or null} */
@@ -61,6 +63,7 @@ enum host_message_type {
 	HOST_DEATH,       /* body: struct host_death; written by the fault handler, then the host dies */
 	HOST_CAST_ENDED,  /* number = a cast that was answered; status 0, or 1: error body, its step is the function. Not kept, not repeated */
 	HOST_ALIVE,       /* number = the ping that it answers; 0: by itself, since the function that runs counts its beat up */
+	HOST_PREPARED,    /* number = serial */
 	HOST_TO_CONTROL__N
 };
 

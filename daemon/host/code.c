@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "daemon/host/death.h"
 #include "proto/clock.h"
@@ -99,10 +100,23 @@ int code_restore(struct code *c, const void *blob, uint64_t size, bool backwards
 	return rc;
 }
 
-int code_restore_fd(struct code *c, int state_fd, bool backwards, struct state_report *report, struct err *e)
+#define READ_MOST (64u << 10) /* up to here reading is cheaper than mapping and unmapping */
+
+static int restore_small(struct code *c, int state_fd, size_t size, bool backwards, struct state_report *report, struct err *e)
+{
+	static _Alignas(16) unsigned char blob[READ_MOST];
+
+	if (pread(state_fd, blob, size, 0) != (ssize_t)size)
+		return err_sys(e, ERR_IO, "cannot read a state of %zu bytes", size);
+	return code_restore(c, blob, size, backwards, report, e);
+}
+
+int code_restore_fd(struct code *c, int state_fd, const struct prepare *prepared, bool backwards, struct state_report *report,
+	struct err *e)
 {
 	struct stat st;
 	uint64_t size;
+	const void *view;
 	void *blob;
 	int rc;
 
@@ -115,6 +129,10 @@ int code_restore_fd(struct code *c, int state_fd, bool backwards, struct state_r
 	if (size == 0 || size > LIMIT_STATE_BYTES)
 		return err_set(e, ERR_STATE_MISMATCH, "a state has 1 to %llu bytes, not %llu",
 			(unsigned long long)LIMIT_STATE_BYTES, (unsigned long long)size);
+	if (size <= READ_MOST)
+		return restore_small(c, state_fd, (size_t)size, backwards, report, e);
+	if (prepared && (view = prepare_view(prepared, state_fd, size)))
+		return code_restore(c, view, size, backwards, report, e);
 	blob = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, state_fd, 0); /* all of it is read, once */
 	if (blob == MAP_FAILED)
 		return err_sys(

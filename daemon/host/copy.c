@@ -122,7 +122,7 @@ static unsigned count_threads(void)
 }
 
 /* unshare(CLONE_VM) does nothing but refuse when this memory has a second user. */
-static int check_one_thread(struct err *e)
+int copy_one_thread(struct err *e)
 {
 	unsigned threads;
 
@@ -176,7 +176,7 @@ int copy_start(struct copy *c, uint32_t timeout_ms, copy_fn *run, void *ctx, int
 	pid_t parent = getpid();
 
 	assert(!copy_running(c));
-	if (check_one_thread(e) < 0)
+	if (copy_one_thread(e) < 0)
 		return -1;
 	c->page = mmap(NULL, sizeof *c->page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (c->page == MAP_FAILED) {

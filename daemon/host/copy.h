@@ -42,6 +42,8 @@ void copy_init(struct copy *c, const char *what);
  * in it. */
 int copy_start(struct copy *c, uint32_t timeout_ms, copy_fn *run, void *ctx, int keep_fd, struct err *e);
 bool copy_running(const struct copy *c);
+/* This process has one thread: 0. ERR_RELOAD_FAILED says how many it has. */
+int copy_one_thread(struct err *e);
 /* Fills what poll has to wait for; returns how many. */
 size_t copy_pollfds(const struct copy *c, struct pollfd fds[COPY_POLLFDS]);
 /* To be called after each poll: true once it has ended and is reaped. Then copy_finish, once. */

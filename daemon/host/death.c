@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -74,6 +75,11 @@ static void send_note(void)
 		(void)sendmsg(channel, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+/* ---- the guard ---- */
+
+static sigjmp_buf guard;
+static volatile sig_atomic_t guarded;
+
 static void on_death(int number, siginfo_t *info, void *context)
 {
 	int kept = errno;
@@ -81,6 +87,10 @@ static void on_death(int number, siginfo_t *info, void *context)
 	struct host_death *note = &page->note;
 	bool recurs = info->si_code > 0 && (number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE);
 
+	if (guarded && info->si_code > 0 && (number == SIGSEGV || number == SIGBUS)) {
+		guarded = 0;
+		siglongjmp(guard, 1);
+	}
 	if (getpid() == own_pid) {
 		note->signal = number;
 		note->code = info->si_code;
@@ -98,6 +108,35 @@ static void on_death(int number, siginfo_t *info, void *context)
 		(void)syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), number);
 	}
 	errno = kept;
+}
+
+static bool handler_is_ours(int number)
+{
+	struct sigaction now;
+
+	return sigaction(number, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_death;
+}
+
+bool death_guarded(void (*run)(void *ctx), void *ctx)
+{
+	volatile bool whole = false;
+	sigset_t faults, before;
+
+	if (!handler_is_ours(SIGSEGV) || !handler_is_ours(SIGBUS))
+		return false;
+	(void)sigemptyset(&faults);
+	(void)sigaddset(&faults, SIGSEGV);
+	(void)sigaddset(&faults, SIGBUS);
+	if (sigprocmask(SIG_UNBLOCK, &faults, &before) < 0)
+		return false;
+	if (sigsetjmp(guard, 0) == 0) {
+		guarded = 1;
+		run(ctx);
+		whole = true;
+	}
+	guarded = 0;
+	(void)sigprocmask(SIG_SETMASK, &before, NULL); /* the handler blocks all */
+	return whole;
 }
 
 static void set_text(const char *text)

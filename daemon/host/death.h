@@ -6,6 +6,7 @@
 #ifndef SANDBOXD_HOST_DEATH_H
 #define SANDBOXD_HOST_DEATH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/host_wire.h"
@@ -24,6 +25,9 @@ void death_generation(uint64_t generation); /* goes into the note's header */
 void death_running(const char *name);
 /* Text for the note of an abort() that follows at once. */
 void death_last_word(const char *text);
+/* Runs run(ctx), the host's own code over memory that a module may have spoilt. false: it faulted, and was left where it was; it
+ * may hold nothing that must be given back. Also false, without a run, where the fault handlers aren't ours any more. */
+bool death_guarded(void (*run)(void *ctx), void *ctx);
 /* This process is a copy now: notes go to the page. */
 void death_in_copy(struct death_page *page);
 /* A child that module code forked may come back into the host's code, with the host's channel: it ends here. */

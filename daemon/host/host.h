@@ -10,6 +10,7 @@
 
 #include "daemon/host/code.h"
 #include "daemon/host/copy.h"
+#include "daemon/host/prepare.h"
 #include "daemon/host/replies.h"
 #include "proto/buf.h"
 #include "proto/host_channel.h"
@@ -44,7 +45,8 @@ struct host {
 	struct code candidate;     /* phase LOADED only */
 	uint64_t candidate_serial; /* from QUIESCE, REHEARSE or LOAD on; 0: no transaction */
 	struct copy rehearsal, saving;
-	uint64_t rehearsal_serial;
+	uint64_t rehearsal_serial, saving_serial;
+	struct prepare prepare;    /* memory for the reload that is at work */
 	struct replies replies;
 	struct host_waiting *first, **last;
 	unsigned n_waiting;

@@ -86,26 +86,56 @@ void rehearse_run(void *ctx, struct copy_answer *answer)
 	}
 }
 
+struct saving {
+	const struct save *s;
+	struct err e;
+	uint64_t size;
+	int rc;
+};
+
+static void save_to_map(void *ctx)
+{
+	struct saving *v = ctx;
+
+	v->rc = instance_save(v->s->host->now.instance, v->s->to, v->s->capacity, &v->size, &v->e);
+}
+
+static void answer_saved(const struct saving *v, struct copy_answer *answer)
+{
+	if (v->rc < 0)
+		answer_error(answer, &v->e, "save");
+	if (v->rc == 0 || (v->e.code == ERR_LIMIT_EXCEEDED && v->size > v->s->capacity))
+		answer->value = (int64_t)v->size;
+}
+
 void save_run(void *ctx, struct copy_answer *answer)
 {
-	const struct save *s = ctx;
-	struct err e = ERR_INIT;
-	uint64_t size = 0;
-	void *to;
-	int rc;
+	struct save *s = ctx;
+	struct saving v = { .s = s, .e = ERR_INIT };
 
 	death_running("save");
-	to = mmap(NULL, s->capacity, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
-	if (to == MAP_FAILED) {
-		err_sys(&e, ERR_LIMIT_EXCEEDED, "cannot map %llu bytes for the state",
+	s->to = mmap(NULL, s->capacity, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
+	if (s->to == MAP_FAILED) {
+		err_sys(&v.e, ERR_LIMIT_EXCEEDED, "cannot map %llu bytes for the state",
 			(unsigned long long)s->capacity);
-		answer_error(answer, &e, "save");
+		answer_error(answer, &v.e, "save");
 		return;
 	}
-	rc = instance_save(s->host->now.instance, to, s->capacity, &size, &e);
-	(void)munmap(to, s->capacity); /* else it couldn't be sealed */
-	if (rc < 0)
-		answer_error(answer, &e, "save");
-	if (rc == 0 || (e.code == ERR_LIMIT_EXCEEDED && size > s->capacity))
-		answer->value = (int64_t)size;
+	save_to_map(&v);
+	(void)munmap(s->to, s->capacity); /* else it couldn't be sealed */
+	answer_saved(&v, answer);
+}
+
+bool save_here(struct save *s, struct copy_answer *answer)
+{
+	struct saving v = { .s = s, .e = ERR_INIT };
+	bool whole;
+
+	death_running("save");
+	whole = death_guarded(save_to_map, &v);
+	death_running("");
+	(void)munmap(s->to, s->capacity);
+	if (whole)
+		answer_saved(&v, answer);
+	return whole;
 }

@@ -21,10 +21,13 @@ struct save {
 	struct host *host;
 	int fd; /* writable memfd of at least `capacity` bytes */
 	uint64_t capacity;
+	void *to; /* a mapping of it, which the save ends; NULL: none yet */
 };
 
 void rehearse_run(void *ctx /* struct rehearse */, struct copy_answer *answer); /* HOST_REHEARSED's body */
 /* value = bytes written, or needed with status 1 (0: it failed for another reason). */
 void save_run(void *ctx /* struct save */, struct copy_answer *answer);
+/* The same in this process, for declared state. false: reading it faulted; a copy will say how. */
+bool save_here(struct save *s, struct copy_answer *answer);
 
 #endif

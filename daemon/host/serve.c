@@ -213,6 +213,7 @@ static const struct serve_row {
 	[HOST_COMMIT]   = { txn_commit,   HOST_COMMITTED, { END,    DO,     END,     DO }, NO_FD, false },
 	[HOST_ABORT]    = { txn_abort,    HOST_ABORTED,   { DO,     DO,     DO,      DO }, NO_FD, false },
 	[HOST_PING]     = { serve_ping,   HOST_ALIVE,     { DO,     DO,     DO,      DO }, NO_FD, true },
+	[HOST_PREPARE]  = { txn_prepare,  HOST_PREPARED,  { REFUSE, DO,     REFUSE,  REFUSE }, MUST_FD, false },
 	[HOST_STOP]     = { life_stop,    HOST_STOPPED,   { DO,     DO,     DO,      DO }, NO_FD, false },
 };
 /* clang-format on */
@@ -380,6 +381,8 @@ static int wait_ms(const struct host *h)
 {
 	int64_t until = timer_due_us(h), now_us;
 
+	if (h->prepare.running)
+		return 0;
 	if (copy_running(&h->rehearsal))
 		until = h->rehearsal.deadline_us;
 	if (copy_running(&h->saving) && h->saving.deadline_us < until)
@@ -433,7 +436,7 @@ void serve(struct host *h)
 		death_if_forked();
 		if (wait_for_work(h))
 			take_message(h, &in);
-		if (!h->stopped && (copy_running(&h->rehearsal) || copy_running(&h->saving)))
+		if (!h->stopped && (copy_running(&h->rehearsal) || copy_running(&h->saving) || h->prepare.running))
 			txn_progress(h, clock_monotonic_us());
 		run_waiting(h);
 		if (!h->stopped)

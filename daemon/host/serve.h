@@ -14,7 +14,7 @@ void serve_fini(struct host *h);
 typedef void serve_fn(struct host *h, const struct host_message *head, const char *body, int state_fd);
 
 serve_fn life_begin, life_start, life_stop;                                    /* life.c */
-serve_fn txn_rehearse, txn_quiesce, txn_save, txn_load, txn_commit, txn_abort; /* txn.c */
+serve_fn txn_rehearse, txn_prepare, txn_quiesce, txn_save, txn_load, txn_commit, txn_abort; /* txn.c */
 void txn_progress(struct host *h, int64_t now_us); /* answers for copies that have ended */
 
 #endif

@@ -64,9 +64,43 @@ void txn_quiesce(struct host *h, const struct host_message *head, const char *bo
 		death_end(HOST_EXIT_CONTRACT, "QUIESCE without a serial");
 	(void)FAULT(HOST_QUIESCE);
 	attention_clear(); /* nothing runs any more: the signal has done its work */
+	h->prepare.running = false; /* what isn't ready now comes page by page */
 	h->candidate_serial = head->number;
 	h->phase = HOST_PHASE_QUIESCED;
 	host_post(h, HOST_QUIESCED, head->number, 0, 0, NULL);
+}
+
+void txn_prepare(struct host *h, const struct host_message *head, const char *body, int state_fd)
+{
+	(void)body;
+	if (head->number == 0 || head->value[0] < 0)
+		death_end(HOST_EXIT_CONTRACT, "PREPARE without a serial or for less than nothing");
+	prepare_own_memory();
+	prepare_begin(&h->prepare, head->number, state_fd, (uint64_t)head->value[0],
+		h->now.instance ? instance_extent_bytes(h->now.instance) : 0);
+}
+
+/* Declared state is read by our own code, which believes nothing that stands there; behind the guard, since a module may have
+ * taken even the pages away. So that costs no copy. Another thread could change it while it is read. */
+static bool save_quickly(struct host *h, struct save *s)
+{
+	struct copy_answer answer = { .body = BUF_INIT };
+	struct err e = ERR_INIT;
+	bool saved;
+
+	if (!instance_save_is_ours(h->now.instance) || copy_one_thread(&e) < 0) {
+		prepare_unmap(&h->prepare); /* else it couldn't be sealed */
+		return false;
+	}
+	s->to = prepare_take(&h->prepare, s->fd, s->capacity);
+	if (!s->to)
+		return false;
+	buf_init(&answer.body, LIMIT_BODY_BYTES);
+	saved = save_here(s, &answer);
+	if (saved)
+		host_post(h, HOST_SAVED, h->saving_serial, answer.status, answer.value, &answer.body);
+	buf_fini(&answer.body);
+	return saved;
 }
 
 void txn_save(struct host *h, const struct host_message *head, const char *body, int state_fd)
@@ -80,12 +114,13 @@ void txn_save(struct host *h, const struct host_message *head, const char *body,
 		st.st_size < head->value[0])
 		death_end(HOST_EXIT_CONTRACT, "SAVE into a memfd that is smaller than it says");
 	(void)FAULT(HOST_SAVE);
+	h->saving_serial = head->number;
 	if (copy_running(&h->saving))
 		err_set(&e, ERR_BUSY, "another save is running");
-	else
+	else if (!save_quickly(h, &s))
 		(void)copy_start(&h->saving, DEFAULT_REHEARSE_TIMEOUT_MS, save_run, &s, state_fd, &e);
 	if (e.code != ERR_OK)
-		post_error(h, HOST_SAVED, 0, &e, "copy");
+		post_error(h, HOST_SAVED, head->number, &e, "copy");
 }
 
 static void finish_rehearsal(struct host *h)
@@ -108,9 +143,9 @@ static void finish_save(struct host *h)
 	struct err e = ERR_INIT;
 
 	if (copy_finish(&h->saving, &answer, step, &e) < 0)
-		post_error(h, HOST_SAVED, 0, &e, step);
+		post_error(h, HOST_SAVED, h->saving_serial, &e, step);
 	else
-		host_post(h, HOST_SAVED, 0, answer.status, answer.value, &answer.body);
+		host_post(h, HOST_SAVED, h->saving_serial, answer.status, answer.value, &answer.body);
 	buf_fini(&answer.body);
 }
 
@@ -120,6 +155,8 @@ void txn_progress(struct host *h, int64_t now_us)
 		finish_rehearsal(h);
 	if (copy_progress(&h->saving, now_us))
 		finish_save(h);
+	if (h->prepare.running && prepare_step(&h->prepare))
+		host_post(h, HOST_PREPARED, h->prepare.serial, 0, 0, NULL);
 }
 
 /* A candidate that fails and can't be unloaded is worth a line: its mapping stays. */
@@ -127,6 +164,7 @@ static void drop_candidate(struct host *h)
 {
 	char cause[OBJECT_CAUSE_BYTES], line[OBJECT_CAUSE_BYTES + 64];
 
+	prepare_drop(&h->prepare);
 	code_unload(&h->candidate, cause);
 	(void)fflush(stdout);
 	if (!cause[0])
@@ -148,7 +186,7 @@ void txn_load(struct host *h, const struct host_message *head, const char *body,
 	copy_kill(&h->rehearsal);
 	h->candidate_serial = head->number;
 	if (code_load(&h->candidate, head->number, order.path, &e) < 0 || code_replaces(&h->candidate, &h->now, &e) < 0 ||
-		code_restore_fd(&h->candidate, state_fd, order.backwards, &report, &e) < 0) {
+		code_restore_fd(&h->candidate, state_fd, &h->prepare, order.backwards, &report, &e) < 0) {
 		const char *step = h->candidate.step;
 
 		drop_candidate(h);
@@ -194,6 +232,7 @@ void txn_commit(struct host *h, const struct host_message *head, const char *bod
 	h->phase = HOST_PHASE_SERVING;
 	attention_clear();
 	host_post(h, HOST_COMMITTED, head->number, 0, 0, NULL);
+	prepare_drop(&h->prepare);
 	code_unload(&old, cause);
 	(void)fflush(stdout);
 	json_out_object(&o, NULL);

@@ -17,17 +17,21 @@
  * does not answer. */
 #define BELT_MS 1000
 
+#define PREPARE_LEAST_MS     50
+#define PREPARE_BYTES_PER_MS (64u << 10)
+
 const struct txn_step_row txn_steps[TXN_STEP__N] = {
 	[TXN_IDLE] = { "idle", "begin", 0 },
 	[TXN_PLACE] = { "place", "placed", 10000 },
 	[TXN_REHEARSE] = { "rehearse", "rehearsed", DEFAULT_REHEARSE_TIMEOUT_MS + BELT_MS },
-	[TXN_QUIESCE] = { "quiesce", "quiesced", DEFAULT_QUIESCE_TIMEOUT_MS },
+	[TXN_RECORD] = { "record", "recorded", 5000 },
 	[TXN_MAKE] = { "make", "made", 5000 },
+	[TXN_PREPARE] = { "prepare", "prepared", 10000 },
+	[TXN_QUIESCE] = { "quiesce", "quiesced", DEFAULT_QUIESCE_TIMEOUT_MS },
 	[TXN_SAVE] = { "save", "saved", 10000 },
 	[TXN_SEAL] = { "seal", "sealed", 5000 },
 	[TXN_KEEP] = { "keep", "kept", 5000 },
 	[TXN_LOAD] = { "load", "loaded", 10000 },
-	[TXN_RECORD] = { "record", "recorded", 5000 },
 	[TXN_COMMIT] = { "commit", "committed", 5000 },
 	[TXN_UNLOAD] = { "unload", "unloaded", 5000 },
 	[TXN_ABORT] = { "abort", "aborted", 2000 },
@@ -138,10 +142,13 @@ static enum txn_step make(struct step *s, uint64_t needed)
 	return wait_in(s, TXN_MAKE, TXN_DO_MAKE_STATE);
 }
 
+/* SAVE stands in the channel right behind QUIESCE: the pause waits for no answer between the two. */
 static enum txn_step quiesce(struct step *s)
 {
 	s->t->held = true;
-	return wait_in(s, TXN_QUIESCE, TXN_DO_HOLD_CALLS | TXN_DO_SEND_QUIESCE);
+	if (SEEDED(12))
+		return wait_in(s, TXN_QUIESCE, TXN_DO_SEND_QUIESCE | TXN_DO_SEND_SAVE);
+	return wait_in(s, TXN_QUIESCE, TXN_DO_HOLD_CALLS | TXN_DO_SEND_QUIESCE | TXN_DO_SEND_SAVE);
 }
 
 static enum txn_step succeed(struct step *s)
@@ -216,8 +223,9 @@ static enum txn_step rehearsed(struct step *s)
 {
 	if (s->ev->bytes == 0 || s->ev->bytes > LIMIT_STATE_BYTES)
 		return fail_unchanged(s, TXN_FAILURE_STATE_SIZE);
-	s->t->state_bytes = s->ev->bytes;
-	return quiesce(s);
+	s->t->expected_bytes = s->ev->bytes;
+	s->t->record_sent = true;
+	return wait_in(s, TXN_RECORD, TXN_DO_RECORD);
 }
 
 /* The copy has ended; the host itself has done nothing yet. */
@@ -226,16 +234,44 @@ static enum txn_step rehearse_failed(struct step *s)
 	return fail_unchanged(s, TXN_FAILURE_SAID);
 }
 
-/* ---- quiesce, make, save, seal, keep ---- */
+/* ---- record, make, prepare: while calls go on ---- */
+
+static enum txn_step recorded(struct step *s)
+{
+	return make(s, s->t->expected_bytes);
+}
+
+/* A host that is busy in a call doesn't come to it, and only QUIESCE brings the attention signal: what is waited for is what the
+ * work itself may take, by its size. */
+static enum txn_step prepare(struct step *s)
+{
+	uint64_t ms = PREPARE_LEAST_MS + s->t->expected_bytes / PREPARE_BYTES_PER_MS;
+	enum txn_step next = wait_in(s, TXN_PREPARE, TXN_DO_SEND_PREPARE);
+
+	s->out->state_bytes = s->t->expected_bytes;
+	if (ms < s->out->timer_ms)
+		s->out->timer_ms = (uint32_t)ms;
+	return next;
+}
+
+/* Also when it takes too long: memory that isn't ready costs time later, nothing else. */
+static enum txn_step prepared(struct step *s)
+{
+	return quiesce(s);
+}
+
+/* ---- quiesce, save, seal, keep ---- */
 
 static enum txn_step quiesced(struct step *s)
 {
-	return make(s, s->t->state_bytes);
+	return wait_in(s, TXN_SAVE, 0);
 }
 
 static enum txn_step made(struct step *s)
 {
-	return wait_in(s, TXN_SAVE, TXN_DO_SEND_SAVE);
+	if (s->t->held) /* the one before was too small */
+		return wait_in(s, TXN_SAVE, TXN_DO_SEND_SAVE);
+	return s->t->mode == TXN_RELOAD ? prepare(s) : quiesce(s);
 }
 
 static enum txn_step saved(struct step *s)
@@ -259,42 +295,53 @@ static enum txn_step save_too_small(struct step *s)
 	return make(s, s->ev->bytes);
 }
 
+/* A KEEP that was sent holds, whatever becomes of control: so the host may load while the spawner takes it. */
 static enum txn_step sealed(struct step *s)
 {
 	s->t->sealed = s->t->keep_sent = true;
-	return wait_in(s, TXN_KEEP, TXN_DO_KEEP_STATE);
+	if (s->t->mode == TXN_SAVE_ONLY)
+		return wait_in(s, TXN_KEEP, TXN_DO_KEEP_STATE);
+	s->t->load_sent = true;
+	return wait_in(s, TXN_LOAD, SEEDED(11) ? TXN_DO_SEND_LOAD : TXN_DO_KEEP_STATE | TXN_DO_SEND_LOAD);
 }
 
 static enum txn_step kept(struct step *s)
 {
-	if (s->t->mode == TXN_RELOAD) {
-		s->t->load_sent = true;
-		return wait_in(s, TXN_LOAD, TXN_DO_SEND_LOAD);
-	}
 	if (!s->t->host_gone)
 		s->t->held = false; /* the hold ends with the process, which life stops now: nothing is
 				       released to it */
 	return succeed(s);
 }
 
-/* ---- load, record, commit, unload ---- */
+/* ---- load, commit, unload ---- */
+
+/* KEPT and LOADED come in any order; the deadline is that of the load. */
+static enum txn_step loaded_and_kept(struct step *s)
+{
+	if (!s->t->loaded || !(s->t->kept || SEEDED(1)))
+		return TXN_LOAD;
+	return wait_in(s, TXN_COMMIT, TXN_DO_SEND_COMMIT);
+}
 
 static enum txn_step loaded(struct step *s)
 {
-	s->t->record_sent = true;
-	if (SEEDED(1))
-		return wait_in(s, TXN_COMMIT, TXN_DO_RECORD | TXN_DO_SEND_COMMIT);
-	return wait_in(s, TXN_RECORD, TXN_DO_RECORD);
+	if (s->t->loaded)
+		return NOT_TAKEN;
+	s->t->loaded = true;
+	return loaded_and_kept(s);
+}
+
+static enum txn_step load_kept(struct step *s)
+{
+	if (s->t->kept)
+		return NOT_TAKEN;
+	s->t->kept = true;
+	return loaded_and_kept(s);
 }
 
 static enum txn_step late_said_failed(struct step *s)
 {
 	return fail_after_load(s, TXN_FAILURE_SAID);
-}
-
-static enum txn_step late_timed_out(struct step *s)
-{
-	return fail_after_load(s, TXN_FAILURE_TIMEOUT);
 }
 
 static enum txn_step late_cancelled(struct step *s)
@@ -306,12 +353,7 @@ static enum txn_step load_timed_out(struct step *s)
 {
 	if (SEEDED(5))
 		return fail_before_load(s, TXN_FAILURE_TIMEOUT);
-	return fail_and_kill(s);
-}
-
-static enum txn_step recorded(struct step *s)
-{
-	return wait_in(s, TXN_COMMIT, TXN_DO_SEND_COMMIT);
+	return s->t->loaded ? fail_after_load(s, TXN_FAILURE_TIMEOUT) : fail_and_kill(s); /* loaded: it is the spawner that is silent */
 }
 
 static enum txn_step committed(struct step *s)
@@ -366,12 +408,21 @@ static handler *const table[TXN_STEP__N][TXN_EVENT__N] = {
 		[TXN_EV_HOST_DIED] = died_unsealed,
 		[TXN_EV_TIMER] = timed_out,
 		[TXN_EV_CANCEL] = cancelled },
-	[TXN_QUIESCE] = { [TXN_EV_QUIESCED] = quiesced,
+	[TXN_RECORD] = { [TXN_EV_RECORDED] = recorded,
+		[TXN_EV_RECORD_FAILED] = said_failed,
 		[TXN_EV_HOST_DIED] = died_unsealed,
 		[TXN_EV_TIMER] = timed_out,
 		[TXN_EV_CANCEL] = cancelled },
 	[TXN_MAKE] = { [TXN_EV_MADE] = made,
 		[TXN_EV_MAKE_FAILED] = said_failed,
+		[TXN_EV_HOST_DIED] = died_unsealed,
+		[TXN_EV_TIMER] = timed_out,
+		[TXN_EV_CANCEL] = cancelled },
+	[TXN_PREPARE] = { [TXN_EV_PREPARED] = prepared,
+		[TXN_EV_HOST_DIED] = died_unsealed,
+		[TXN_EV_TIMER] = prepared,
+		[TXN_EV_CANCEL] = cancelled },
+	[TXN_QUIESCE] = { [TXN_EV_QUIESCED] = quiesced,
 		[TXN_EV_HOST_DIED] = died_unsealed,
 		[TXN_EV_TIMER] = timed_out,
 		[TXN_EV_CANCEL] = cancelled },
@@ -393,13 +444,10 @@ static handler *const table[TXN_STEP__N][TXN_EVENT__N] = {
 		[TXN_EV_CANCEL] = cancelled },
 	[TXN_LOAD] = { [TXN_EV_LOADED] = loaded,
 		[TXN_EV_LOAD_FAILED] = late_said_failed,
+		[TXN_EV_KEPT] = load_kept,
+		[TXN_EV_KEEP_FAILED] = late_said_failed,
 		[TXN_EV_HOST_DIED] = died_sealed,
 		[TXN_EV_TIMER] = load_timed_out,
-		[TXN_EV_CANCEL] = late_cancelled },
-	[TXN_RECORD] = { [TXN_EV_RECORDED] = recorded,
-		[TXN_EV_RECORD_FAILED] = late_said_failed,
-		[TXN_EV_HOST_DIED] = died_sealed,
-		[TXN_EV_TIMER] = late_timed_out,
 		[TXN_EV_CANCEL] = late_cancelled },
 	[TXN_COMMIT] = { [TXN_EV_COMMITTED] = committed, /* CANCEL: too late, it ends by itself */
 		[TXN_EV_HOST_DIED] = commit_died,
@@ -435,8 +483,8 @@ void txn_begin(struct txn *t, enum txn_mode mode, const struct txn_policy *p, ui
 	memset(out, 0, sizeof *out);
 	t->mode = mode;
 	if (mode == TXN_SAVE_ONLY) {
-		t->state_bytes = expected_bytes < LIMIT_STATE_BYTES ? expected_bytes : LIMIT_STATE_BYTES;
-		t->step = quiesce(&s);
+		t->expected_bytes = expected_bytes < LIMIT_STATE_BYTES ? expected_bytes : LIMIT_STATE_BYTES;
+		t->step = make(&s, t->expected_bytes);
 	} else {
 		t->placed = true;
 		t->step = wait_in(&s, TXN_PLACE, TXN_DO_PLACE);
@@ -500,6 +548,7 @@ static const char *const event_texts[] = { [TXN_EV_PLACED] = "placed",
 	[TXN_EV_PLACE_FAILED] = "place_failed",
 	[TXN_EV_REHEARSED] = "rehearsed",
 	[TXN_EV_REHEARSE_FAILED] = "rehearse_failed",
+	[TXN_EV_PREPARED] = "prepared",
 	[TXN_EV_QUIESCED] = "quiesced",
 	[TXN_EV_MADE] = "made",
 	[TXN_EV_MAKE_FAILED] = "make_failed",

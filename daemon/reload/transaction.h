@@ -3,15 +3,20 @@
  * A reload as a transaction, and the save part of it alone for an orderly stop or restart. Pure: events in,
  * actions out; the engine carries the actions out and arms the one timer. Control process.
  *
- *   place -> rehearse -> quiesce -> make -> save -> seal -> keep -> load -> record -> commit -> unload
- *                        `--------- TXN_SAVE_ONLY ---------'
+ *   place -> rehearse -> record -> make -> prepare -> quiesce -> save -> seal -> load -> commit -> unload
+ *                                  make -------------> quiesce -> save -> seal -> keep    (TXN_SAVE_ONLY)
+ *
+ * What can be done before the calls are held is done before: the candidate is recorded, the memfd made, its memory and the
+ * candidate's prepared. In the pause control waits for the host alone: SAVE is sent behind
+ * QUIESCE, and KEEP goes to the spawner while the host loads.
  *
  * Rules that hold always (tests/unit/test_transaction.c explores them):
  * - calls are held from QUIESCE on, until RELEASE_CALLS, exactly once (TXN_SAVE_ONLY that succeeds: until the
  * process ends);
  * - the answer is given exactly once; FINISHED is the last action, and nothing follows it;
- * - COMMIT is sent only after the state was sealed and kept and the candidate recorded; the candidate is
- * current (ADOPT) only after COMMITTED;
+ * - LOAD is sent only after the state was sealed and KEEP sent (what was sent to the spawner holds, even if
+ * control dies the next instant); COMMIT only after it was kept and the candidate recorded and loaded; the
+ * candidate is current (ADOPT) only after COMMITTED;
  * - a failure before COMMITTED leaves the old version serving the old state: in the same process where no
  * candidate code has run in it (before LOAD) or ABORTED says that the candidate is gone, else in a new one,
  * from the sealed state (RECOVER);
@@ -22,7 +27,7 @@
  *
  * The channel is ordered, so where no candidate code has run ABORT is sent and not waited for: calls released
  * after it are read after it. The engine gives an event only if its serial is this transaction's (ABORTED,
- * SAVED: as they come). */
+ * SAVED too). */
 #ifndef SANDBOXD_TRANSACTION_H
 #define SANDBOXD_TRANSACTION_H
 
@@ -38,13 +43,14 @@ enum txn_step {
 	TXN_IDLE,
 	TXN_PLACE,
 	TXN_REHEARSE,
-	TXN_QUIESCE,
+	TXN_RECORD,
 	TXN_MAKE,
+	TXN_PREPARE /* memory is made ready while calls go on */,
+	TXN_QUIESCE,
 	TXN_SAVE,
 	TXN_SEAL,
-	TXN_KEEP,
+	TXN_KEEP /* TXN_SAVE_ONLY; a reload loads meanwhile */,
 	TXN_LOAD,
-	TXN_RECORD,
 	TXN_COMMIT,
 	TXN_UNLOAD,
 	TXN_ABORT /* waiting for ABORTED, candidate code has run */,
@@ -70,6 +76,7 @@ enum txn_event_type {
 	TXN_EV_PLACE_FAILED,
 	TXN_EV_REHEARSED, /* bytes = state_bytes */
 	TXN_EV_REHEARSE_FAILED,
+	TXN_EV_PREPARED,
 	TXN_EV_QUIESCED,
 	TXN_EV_MADE, /* the memfd is there, with the size asked */
 	TXN_EV_MAKE_FAILED,
@@ -99,29 +106,30 @@ struct txn_event {
 };
 
 /* Bits of txn_actions.set; carried out in this order. */
-#define TXN_DO_CLEAR_TIMER   0x00001u
-#define TXN_DO_PLACE         0x00002u
-#define TXN_DO_SEND_REHEARSE 0x00004u
-#define TXN_DO_HOLD_CALLS    0x00008u /* no CALL goes to the host from here */
-#define TXN_DO_SEND_QUIESCE  0x00010u /* and the attention signal */
-#define TXN_DO_MAKE_STATE    0x00020u /* a new memfd of .state_bytes, in place of one before */
-#define TXN_DO_SEND_SAVE     0x00040u
-#define TXN_DO_SEAL          0x00080u /* truncate to .state_bytes, seal */
-#define TXN_DO_KEEP_STATE    0x00100u /* SPAWNER_KEEP_STATE */
-#define TXN_DO_SEND_LOAD     0x00200u
-#define TXN_DO_RECORD        0x00400u /* KEEP_SPEC: the spec names the candidate beside the version running */
-#define TXN_DO_SEND_COMMIT   0x00800u
-#define TXN_DO_SEND_ABORT    0x01000u
-#define TXN_DO_KILL_HOST     0x02000u /* -> HOST_DIED */
-#define TXN_DO_ADOPT         0x04000u /* KEEP_SPEC: the candidate is the version running */
-#define TXN_DO_UNRECORD      0x08000u /* KEEP_SPEC without the candidate */
-#define TXN_DO_DROP_STATE    0x10000u /* close the memfd; KEEP_STATE without one if it had been sent */
-#define TXN_DO_UNPLACE       0x20000u /* remove the candidate's object, also one whose placing is under way */
-#define TXN_DO_RELEASE_CALLS 0x40000u /* the queue drains again, as far as the life's state allows */
-#define TXN_DO_RECOVER       0x80000u /* RELOAD_DIED_SEALED to life: the old version starts from what is kept */
-#define TXN_DO_SET_TIMER     0x100000u /* .timer_ms; replaces one that runs */
-#define TXN_DO_ANSWER        0x200000u /* .ok, or .failed_step, .failure, .outcome */
-#define TXN_DO_FINISHED      0x400000u /* life is told; life.h says what */
+#define TXN_DO_CLEAR_TIMER   0x000001u
+#define TXN_DO_PLACE         0x000002u
+#define TXN_DO_SEND_REHEARSE 0x000004u
+#define TXN_DO_RECORD        0x000008u /* KEEP_SPEC: the spec names the candidate beside the version running */
+#define TXN_DO_MAKE_STATE    0x000010u /* a new memfd of .state_bytes, in place of one before */
+#define TXN_DO_SEND_PREPARE  0x000020u /* .state_bytes are expected */
+#define TXN_DO_HOLD_CALLS    0x000040u /* no CALL goes to the host from here */
+#define TXN_DO_SEND_QUIESCE  0x000080u /* and the attention signal */
+#define TXN_DO_SEND_SAVE     0x000100u /* may stand in the channel behind QUIESCE */
+#define TXN_DO_SEAL          0x000200u /* truncate to .state_bytes, seal */
+#define TXN_DO_KEEP_STATE    0x000400u /* SPAWNER_KEEP_STATE */
+#define TXN_DO_SEND_LOAD     0x000800u
+#define TXN_DO_SEND_COMMIT   0x001000u
+#define TXN_DO_SEND_ABORT    0x002000u
+#define TXN_DO_KILL_HOST     0x004000u /* -> HOST_DIED */
+#define TXN_DO_ADOPT         0x008000u /* KEEP_SPEC: the candidate is the version running */
+#define TXN_DO_UNRECORD      0x010000u /* KEEP_SPEC without the candidate */
+#define TXN_DO_DROP_STATE    0x020000u /* close the memfd; KEEP_STATE without one if it had been sent */
+#define TXN_DO_UNPLACE       0x040000u /* remove the candidate's object, also one whose placing is under way */
+#define TXN_DO_RELEASE_CALLS 0x080000u /* the queue drains again, as far as the life's state allows */
+#define TXN_DO_RECOVER       0x100000u /* RELOAD_DIED_SEALED to life: the old version starts from what is kept */
+#define TXN_DO_SET_TIMER     0x200000u /* .timer_ms; replaces one that runs */
+#define TXN_DO_ANSWER        0x400000u /* .ok, or .failed_step, .failure, .outcome */
+#define TXN_DO_FINISHED      0x800000u /* life is told; life.h says what */
 
 enum txn_failure {
 	TXN_FAILURE_NONE,
@@ -146,7 +154,7 @@ enum txn_outcome {
 
 struct txn_actions {
 	uint32_t set;
-	uint64_t state_bytes; /* MAKE_STATE, SEAL */
+	uint64_t state_bytes; /* MAKE_STATE, SEND_PREPARE, SEAL */
 	uint32_t timer_ms;
 	bool ok;
 	bool host_gone;            /* ANSWER: ok, but the host died right after (COMMITTED or KEPT) */
@@ -161,7 +169,9 @@ struct txn {
 	enum txn_step step; /* written by transaction.c only */
 	bool held, host_gone;
 	bool placed, keep_sent, sealed, load_sent, record_sent;
+	bool kept, loaded;         /* LOAD waits for both */
 	uint32_t made;             /* memfds made: 1 and at most TXN_SAVE_RETRIES more */
+	uint64_t expected_bytes;   /* of the state, before it is saved */
 	uint64_t state_bytes;      /* size of the memfd; from SAVED on, of the state */
 	enum txn_step failed_step; /* while ABORT or KILL: what the answer will say */
 	enum txn_failure failure;

@@ -122,34 +122,50 @@ static void do_seal(struct sandbox *sb, uint64_t bytes)
 	queue_event(sb, TXN_EV_SEAL_FAILED);
 }
 
+/* A KEEP on its way: which transaction it belongs to, since its answer may come when that one is over. */
+struct keeping {
+	struct sandbox *sb;
+	uint64_t serial;
+	enum spawner_keep kind;
+};
+
 static void kept_reply(void *ctx, const struct spawner_message *m, int *fds, size_t n_fds)
 {
-	struct sandbox *sb = ctx;
+	struct keeping *k = ctx;
+	struct sandbox *sb = k->sb;
+	bool state = k->kind == SPAWNER_KEEP_STATE, ok = m->op == SPAWNER_OK;
 
 	(void)fds;
 	(void)n_fds;
-	if (m->op != SPAWNER_OK)
-		err_set(&sb->reload.error, ERR_RELOAD_FAILED, "the spawner can't keep what must survive: %s", strerror(m->status));
-	if (sb->txn.step == TXN_KEEP)
-		sandbox_txn_event(sb, m->op == SPAWNER_OK ? TXN_EV_KEPT : TXN_EV_KEEP_FAILED, 0);
-	else if (sb->txn.step == TXN_RECORD)
-		sandbox_txn_event(sb, m->op == SPAWNER_OK ? TXN_EV_RECORDED : TXN_EV_RECORD_FAILED, 0);
+	if (k->serial == sb->candidate_serial && txn_active(&sb->txn)) {
+		if (!ok)
+			err_set(&sb->reload.error, ERR_RELOAD_FAILED, "the spawner can't keep what must survive: %s", strerror(m->status));
+		sandbox_txn_event(sb, state ? (ok ? TXN_EV_KEPT : TXN_EV_KEEP_FAILED) : (ok ? TXN_EV_RECORDED : TXN_EV_RECORD_FAILED), 0);
+	}
+	free(k);
 	sandbox_release(sb);
 }
 
 static void keep(struct sandbox *sb, enum spawner_keep kind, int fd, enum txn_event_type failed)
 {
+	struct keeping *k = malloc(sizeof *k);
 	struct spawner_message m;
 
-	spawner_message_init(&m, SPAWNER_KEEP, sb->spec.id);
-	m.kind = (uint16_t)kind;
-	sandbox_hold(sb);
-	if (failed == TXN_EV_KEEP_FAILED ? FAULT(RELOAD_KEEP) : FAULT(RELOAD_RECORD))
+	if (!k)
+		err_set(&sb->reload.error, ERR_INTERNAL, "no memory for a request to the spawner");
+	if (failed == TXN_EV_KEEP_FAILED ? FAULT(RELOAD_KEEP) : FAULT(RELOAD_RECORD)) {
 		err_sys(&sb->reload.error, ERR_RELOAD_FAILED, "cannot give the spawner what must survive");
-	else if (fd >= 0 && spawner_request(sb->control->spawner, &m, &fd, 1, kept_reply, sb, &sb->reload.error) != 0)
-		return;
+	} else if (k && fd >= 0) {
+		*k = (struct keeping){ sb, sb->candidate_serial, kind };
+		spawner_message_init(&m, SPAWNER_KEEP, sb->spec.id);
+		m.kind = (uint16_t)kind;
+		sandbox_hold(sb);
+		if (spawner_request(sb->control->spawner, &m, &fd, 1, kept_reply, k, &sb->reload.error) != 0)
+			return;
+		sandbox_release(sb);
+	}
+	free(k);
 	queue_event(sb, failed);
-	sandbox_release(sb);
 }
 
 static void do_record(struct sandbox *sb)
@@ -250,12 +266,16 @@ static void txn_apply(struct sandbox *sb, const struct txn_actions *a)
 		do_place(sb);
 	if (a->set & TXN_DO_SEND_REHEARSE)
 		send_candidate(sb, HOST_REHEARSE, -1);
+	if (a->set & TXN_DO_RECORD)
+		do_record(sb);
+	if (a->set & TXN_DO_MAKE_STATE)
+		do_make_state(sb, a->state_bytes);
+	if ((a->set & TXN_DO_SEND_PREPARE) && sb->host)
+		(void)host_link_send(&sb->host->link, HOST_PREPARE, sb->candidate_serial, (int64_t)a->state_bytes, NULL, 0, sb->state_fd);
 	if (a->set & TXN_DO_HOLD_CALLS)
 		do_hold(sb);
 	if (a->set & TXN_DO_SEND_QUIESCE)
 		do_quiesce(sb);
-	if (a->set & TXN_DO_MAKE_STATE)
-		do_make_state(sb, a->state_bytes);
 	if ((a->set & TXN_DO_SEND_SAVE) && sb->host && !FAULT(RELOAD_SAVE))
 		(void)host_link_send(&sb->host->link, HOST_SAVE, sb->candidate_serial, (int64_t)sb->state_bytes, NULL, 0, sb->state_fd);
 	if (a->set & TXN_DO_SEAL)
@@ -264,8 +284,6 @@ static void txn_apply(struct sandbox *sb, const struct txn_actions *a)
 		keep(sb, SPAWNER_KEEP_STATE, sb->state_fd, TXN_EV_KEEP_FAILED);
 	if (a->set & TXN_DO_SEND_LOAD)
 		send_candidate(sb, HOST_LOAD, sb->state_fd);
-	if (a->set & TXN_DO_RECORD)
-		do_record(sb);
 	if ((a->set & TXN_DO_SEND_COMMIT) && !FAULT(RELOAD_COMMIT))
 		send_plain(sb, HOST_COMMIT);
 	if (a->set & TXN_DO_SEND_ABORT)

@@ -356,17 +356,28 @@ static void on_loaded(struct sandbox *sb, const struct host_message *head, const
 	txn_result(sb, head, body, TXN_EV_LOADED, TXN_EV_LOAD_FAILED);
 }
 
+/* What was said to a transaction that is over mustn't end a step of the next: a SAVED that is taken for another's would seal
+ * memory that nobody has written. */
 static void on_quiesced(struct sandbox *sb, const struct host_message *head, const char *body)
 {
-	(void)head;
 	(void)body;
-	sandbox_txn_event(sb, TXN_EV_QUIESCED, 0);
+	if (head->number == sb->candidate_serial)
+		sandbox_txn_event(sb, TXN_EV_QUIESCED, 0);
+}
+
+static void on_prepared(struct sandbox *sb, const struct host_message *head, const char *body)
+{
+	(void)body;
+	if (head->number == sb->candidate_serial)
+		sandbox_txn_event(sb, TXN_EV_PREPARED, 0);
 }
 
 static void on_saved(struct sandbox *sb, const struct host_message *head, const char *body)
 {
 	uint64_t bytes = head->value[0] > 0 ? (uint64_t)head->value[0] : 0;
 
+	if (head->number != sb->candidate_serial)
+		return;
 	if (head->status == 0) {
 		sandbox_txn_event(sb, TXN_EV_SAVED, bytes);
 		return;
@@ -433,6 +444,7 @@ static on_message *const on_messages[HOST_TO_CONTROL__N] = {
 	[HOST_REPLY] = on_reply,
 	[HOST_STATUS] = on_status,
 	[HOST_REHEARSED] = on_rehearsed,
+	[HOST_PREPARED] = on_prepared,
 	[HOST_QUIESCED] = on_quiesced,
 	[HOST_SAVED] = on_saved,
 	[HOST_LOADED] = on_loaded,

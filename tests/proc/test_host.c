@@ -363,18 +363,32 @@ static void expect_count(const char *count)
 	expect_reply(900, 0, count);
 }
 
+static int sized_memfd(int64_t bytes)
+{
+	int fd = fd_memfd("state", NULL, 0, false);
+
+	ck_assert_int_eq(ftruncate(fd, bytes), 0);
+	return fd;
+}
+
+/* As control sends them: one behind the other. */
+static void quiesce_save(uint64_t serial, int fd, int64_t size)
+{
+	send_json(HOST_QUIESCE, serial, NULL);
+	send_bytes(HOST_SAVE, serial, NULL, 0, fd, size);
+	expect(HOST_QUIESCED);
+	ck_assert_uint_eq(r.in.head.number, serial);
+}
+
 /* QUIESCE and SAVE into a memfd of the right size; sealed. */
 static int quiesce_and_save(uint64_t serial)
 {
 	int fd, size;
 
-	send_json(HOST_QUIESCE, serial, NULL);
-	expect(HOST_QUIESCED);
-	ck_assert_uint_eq(r.in.head.number, serial);
-	fd = fd_memfd("state", NULL, 0, false);
-	ck_assert_int_eq(ftruncate(fd, 4096), 0);
-	send_bytes(HOST_SAVE, 0, NULL, 0, fd, 4096);
+	fd = sized_memfd(4096);
+	quiesce_save(serial, fd, 4096);
 	expect_body(HOST_SAVED, 0, "");
+	ck_assert_uint_eq(r.in.head.number, serial);
 	size = (int)r.in.head.value[0];
 	ck_assert_int_gt(size, 0);
 	ck_assert_int_eq(ftruncate(fd, size), 0);
@@ -1011,6 +1025,82 @@ START_TEST(save_that_is_too_small_says_how_much)
 }
 END_TEST
 
+/* The host reads declared state itself; what faults there costs a copy, twice over, and not the sandbox. */
+START_TEST(state_that_cannot_be_read_fails_the_save_alone)
+{
+	int fd = sized_memfd(65536);
+
+	start("spoilt");
+	call(1, "spoil", "{}");
+	expect_reply(1, 0, "");
+	for (uint64_t serial = 2; serial < 5; serial++) {
+		quiesce_save(serial, fd, 65536);
+		expect_body(HOST_SAVED, 1, "the save died with SIGSEGV");
+		ck_assert_uint_eq(r.in.head.number, serial);
+		send_json(HOST_ABORT, serial, NULL);
+		expect(HOST_ABORTED);
+		call(serial, "get", "{}");
+		expect_reply(serial, 0, "{\"count\":7}");
+	}
+	close(fd);
+	stop();
+}
+END_TEST
+
+/* Memory made ready beforehand is what SAVE and LOAD use, calls go on meanwhile; another memfd than the prepared one is as good. */
+START_TEST(prepared_memory_is_used_or_not)
+{
+	static const int64_t bytes = 9000000;
+	int prepared = sized_memfd(bytes + 65536), other = sized_memfd(bytes + 65536), fd = _i == 0 ? prepared : other;
+	int64_t size;
+
+	start("big_reply");
+	call(1, "fill", "{\"bytes\":9000000}");
+	expect_reply(1, 0, "{\"bytes\":9000000}");
+	send_bytes(HOST_PREPARE, 2, NULL, 0, prepared, bytes);
+	call(2, "length", "{\"text\":\"four\"}");
+	expect_reply(2, 0, "{\"bytes\":4}"); /* between two pieces */
+	expect(HOST_PREPARED);
+	ck_assert_uint_eq(r.in.head.number, 2);
+	quiesce_save(2, fd, bytes + 65536);
+	expect_body(HOST_SAVED, 0, "");
+	size = r.in.head.value[0];
+	ck_assert_int_gt(size, bytes);
+	ck_assert_int_eq(ftruncate(fd, size), 0);
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW), 0);
+	send_candidate(HOST_LOAD, 2, "big_reply", ",\"backwards\":false", fd);
+	expect_body(HOST_LOADED, 0, "\"carried\":[\"data\"]");
+	send_json(HOST_COMMIT, 2, NULL);
+	expect(HOST_COMMITTED);
+	expect(HOST_UNLOADED);
+	close(fd);
+	fd = sized_memfd(65536);
+	quiesce_save(3, fd, 65536);
+	expect_body(HOST_SAVED, 1, "");
+	ck_assert_int_eq(r.in.head.value[0], size); /* all of it has come over */
+	close(fd);
+	close(_i == 0 ? other : prepared);
+	stop();
+}
+END_TEST
+
+START_TEST(aborted_preparation_leaves_nothing)
+{
+	int fd = sized_memfd(64 << 20);
+
+	start("tally");
+	for (uint64_t serial = 2; serial < 40; serial++) {
+		send_bytes(HOST_PREPARE, serial, NULL, 0, fd, 64 << 20);
+		send_json(HOST_ABORT, serial, NULL);
+		expect(HOST_ABORTED); /* the first piece at most had its turn */
+	}
+	expect_count("{\"count\":0}");
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), 0); /* nobody has it mapped */
+	close(fd);
+	stop();
+}
+END_TEST
+
 START_TEST(saved_state_starts_another_host)
 {
 	int fd;
@@ -1387,6 +1477,9 @@ CHECK_MAIN("host",
 	tcase_add_test(tc, reload_carries_the_state);
 	tcase_add_test(tc, many_reloads_leave_nothing_behind);
 	tcase_add_test(tc, save_that_is_too_small_says_how_much);
+	tcase_add_test(tc, state_that_cannot_be_read_fails_the_save_alone);
+	tcase_add_loop_test(tc, prepared_memory_is_used_or_not, 0, 2);
+	tcase_add_test(tc, aborted_preparation_leaves_nothing);
 	tcase_add_test(tc, saved_state_starts_another_host);
 	tcase_add_loop_test(tc, start_from_garbage_fails_in_restore, 0, 2);
 	tcase_add_loop_test(tc, failing_load_leaves_the_old_code_serving, 0, N(loads));

@@ -13,12 +13,12 @@ static int seeded;
 
 #include "tests/support/check_main.h"
 
-#define BUGS 10
+#define BUGS 12
 
 /* What the world has seen of one transaction. */
 struct model {
 	uint8_t host_dead, timer, held, answered, finished;
-	uint8_t placed, quiesce_sent, abort_sent, aborted, load_sent, loaded, kill_sent, cancel_seen;
+	uint8_t placed, rehearsed, made, save_sent, quiesce_sent, abort_sent, aborted, load_sent, loaded, kill_sent, cancel_seen;
 	uint8_t seal_sent, sealed, keep_sent, kept, record_sent, recorded, commit_sent, committed, adopted;
 	uint8_t released, makes;
 };
@@ -45,8 +45,8 @@ static uint32_t at_finish_wanted(const struct node *n)
 static const char *actions_do(struct node *n, const struct txn_actions *out)
 {
 	struct model *m = &n->m;
-	const uint32_t to_host = TXN_DO_SEND_REHEARSE | TXN_DO_SEND_QUIESCE | TXN_DO_SEND_SAVE |
-				 TXN_DO_SEND_LOAD | TXN_DO_SEND_COMMIT | TXN_DO_SEND_ABORT | TXN_DO_KILL_HOST;
+	const uint32_t to_host = TXN_DO_SEND_REHEARSE | TXN_DO_SEND_PREPARE | TXN_DO_SEND_QUIESCE |
+				 TXN_DO_SEND_SAVE | TXN_DO_SEND_LOAD | TXN_DO_SEND_COMMIT | TXN_DO_SEND_ABORT | TXN_DO_KILL_HOST;
 	uint32_t set = out->set;
 
 	MUST(!m->finished, "actions after FINISHED");
@@ -66,6 +66,13 @@ static const char *actions_do(struct node *n, const struct txn_actions *out)
 	if (set & TXN_DO_MAKE_STATE) {
 		MUST(++m->makes <= 1 + TXN_SAVE_RETRIES, "too many states are made");
 		MUST(out->state_bytes > 0 && out->state_bytes <= LIMIT_STATE_BYTES, "size of the state");
+		m->made = 0;
+	}
+	if (set & TXN_DO_SEND_PREPARE)
+		MUST(m->made && !m->held, "memory is prepared in the pause, or for no memfd");
+	if (set & TXN_DO_SEND_SAVE) {
+		MUST(m->made && m->quiesce_sent, "SAVE without a memfd, or into a host that isn't quiesced");
+		m->save_sent = 1;
 	}
 	if (set & TXN_DO_SEAL)
 		m->seal_sent = 1;
@@ -74,11 +81,11 @@ static const char *actions_do(struct node *n, const struct txn_actions *out)
 		m->keep_sent = 1;
 	}
 	if (set & TXN_DO_SEND_LOAD) {
-		MUST(m->sealed && m->kept && m->held, "LOAD before the state is sealed and kept");
+		MUST(m->sealed && m->keep_sent && m->held, "LOAD before the state is sealed and on its way to the spawner");
 		m->load_sent = 1;
 	}
 	if (set & TXN_DO_RECORD) {
-		MUST(m->loaded, "recorded before it is loaded");
+		MUST(m->rehearsed && !m->held, "recorded before it is rehearsed, or in the pause");
 		m->record_sent = 1;
 	}
 	if (set & TXN_DO_SEND_COMMIT) {
@@ -178,7 +185,7 @@ static const char *finish_check(const struct node *n, const struct txn_actions *
 static const char *step_check(struct node *n, const struct txn_event *ev, bool *ret_taken)
 {
 	static const struct txn_policy p = { .timeout_ms = {
-						     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 0, 0 } };
+						     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0, 0 } };
 	struct txn before = n->t;
 	struct txn_actions out;
 	const char *wrong;
@@ -189,6 +196,12 @@ static const char *step_check(struct node *n, const struct txn_event *ev, bool *
 		break;
 	case TXN_EV_TIMER:
 		n->m.timer = 0;
+		break;
+	case TXN_EV_REHEARSED:
+		n->m.rehearsed |= n->t.step == TXN_REHEARSE;
+		break;
+	case TXN_EV_MADE:
+		n->m.made |= n->t.step == TXN_MAKE;
 		break;
 	case TXN_EV_LOADED:
 		n->m.loaded |= n->t.step == TXN_LOAD;
@@ -269,7 +282,7 @@ static const char *ends_by_itself(struct node n)
 	bool taken;
 	int i;
 
-	for (i = 0; i < 8 && !n.m.finished; i++) {
+	for (i = 0; i < 10 && !n.m.finished; i++) {
 		struct txn_event ev = { .type = n.t.step == TXN_KILL ? TXN_EV_HOST_DIED : TXN_EV_TIMER };
 		const char *wrong = step_check(&n, &ev, &taken);
 
@@ -284,6 +297,7 @@ static bool from_host(enum txn_event_type e)
 {
 	static const bool table_of[TXN_EVENT__N] = { [TXN_EV_REHEARSED] = true,
 		[TXN_EV_REHEARSE_FAILED] = true,
+		[TXN_EV_PREPARED] = true,
 		[TXN_EV_QUIESCED] = true,
 		[TXN_EV_SAVED] = true,
 		[TXN_EV_SAVE_TOO_SMALL] = true,
@@ -350,7 +364,7 @@ static const char *explore_node(struct seen *s, const struct node *from, unsigne
 static const char *explore(enum txn_mode mode, bool print)
 {
 	static const struct txn_policy p = { .timeout_ms = {
-						     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 0, 0 } };
+						     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0, 0 } };
 	struct seen s = { .nodes = calloc(SLOTS / 2, sizeof(struct node)),
 		.slots = calloc(SLOTS, sizeof(uint32_t)) };
 	struct node first;
@@ -424,6 +438,8 @@ static void run_do(struct run *r, enum txn_event_type type, uint64_t bytes, uint
 		r->out.set == want, "%s: actions 0x%x, not 0x%x", txn_event_text(type), r->out.set, want);
 }
 
+#define HOLDS (TXN_DO_HOLD_CALLS | TXN_DO_SEND_QUIESCE | TXN_DO_SEND_SAVE | TXN_DO_SET_TIMER)
+
 /* To the step named, by the straight way. */
 static void run_to(struct run *r, enum txn_step step)
 {
@@ -434,15 +450,15 @@ static void run_to(struct run *r, enum txn_step step)
 		uint32_t want;
 	} way[] = {
 		{ TXN_PLACE, TXN_EV_PLACED, 0, TXN_DO_SEND_REHEARSE | TXN_DO_SET_TIMER },
-		{ TXN_REHEARSE, TXN_EV_REHEARSED, 5000,
-			TXN_DO_HOLD_CALLS | TXN_DO_SEND_QUIESCE | TXN_DO_SET_TIMER },
-		{ TXN_QUIESCE, TXN_EV_QUIESCED, 0, TXN_DO_MAKE_STATE | TXN_DO_SET_TIMER },
-		{ TXN_MAKE, TXN_EV_MADE, 0, TXN_DO_SEND_SAVE | TXN_DO_SET_TIMER },
+		{ TXN_REHEARSE, TXN_EV_REHEARSED, 5000, TXN_DO_RECORD | TXN_DO_SET_TIMER },
+		{ TXN_RECORD, TXN_EV_RECORDED, 0, TXN_DO_MAKE_STATE | TXN_DO_SET_TIMER },
+		{ TXN_MAKE, TXN_EV_MADE, 0, TXN_DO_SEND_PREPARE | TXN_DO_SET_TIMER },
+		{ TXN_PREPARE, TXN_EV_PREPARED, 0, HOLDS },
+		{ TXN_QUIESCE, TXN_EV_QUIESCED, 0, TXN_DO_SET_TIMER },
 		{ TXN_SAVE, TXN_EV_SAVED, 5001, TXN_DO_SEAL | TXN_DO_SET_TIMER },
-		{ TXN_SEAL, TXN_EV_SEALED, 0, TXN_DO_KEEP_STATE | TXN_DO_SET_TIMER },
-		{ TXN_KEEP, TXN_EV_KEPT, 0, TXN_DO_SEND_LOAD | TXN_DO_SET_TIMER },
-		{ TXN_LOAD, TXN_EV_LOADED, 0, TXN_DO_RECORD | TXN_DO_SET_TIMER },
-		{ TXN_RECORD, TXN_EV_RECORDED, 0, TXN_DO_SEND_COMMIT | TXN_DO_SET_TIMER },
+		{ TXN_SEAL, TXN_EV_SEALED, 0, TXN_DO_KEEP_STATE | TXN_DO_SEND_LOAD | TXN_DO_SET_TIMER },
+		{ TXN_LOAD, TXN_EV_KEPT, 0, 0 },
+		{ TXN_LOAD, TXN_EV_LOADED, 0, TXN_DO_SEND_COMMIT | TXN_DO_SET_TIMER },
 		{ TXN_COMMIT, TXN_EV_COMMITTED, 0,
 			TXN_DO_ADOPT | TXN_DO_DROP_STATE | TXN_DO_UNPLACE | TXN_DO_RELEASE_CALLS |
 				TXN_DO_SET_TIMER },
@@ -472,9 +488,8 @@ END_TEST
 
 START_TEST(each_step_that_fails_says_which_and_what_it_means)
 {
-	static const uint32_t same = ENDS | TXN_DO_UNPLACE,
-			      quiet = same | TXN_DO_SEND_ABORT | TXN_DO_RELEASE_CALLS,
-			      made_too = quiet | TXN_DO_DROP_STATE;
+	static const uint32_t same = ENDS | TXN_DO_UNPLACE, recorded = same | TXN_DO_SEND_ABORT | TXN_DO_UNRECORD,
+			      made = recorded | TXN_DO_DROP_STATE, held = made | TXN_DO_RELEASE_CALLS;
 	static const struct {
 		enum txn_step step;
 		enum txn_event_type type;
@@ -490,17 +505,19 @@ START_TEST(each_step_that_fails_says_which_and_what_it_means)
 		{ TXN_REHEARSE, TXN_EV_TIMER, 0, (same | TXN_DO_SEND_ABORT) & ~TXN_DO_CLEAR_TIMER,
 			TXN_FAILURE_TIMEOUT },
 		{ TXN_REHEARSE, TXN_EV_CANCEL, 0, same | TXN_DO_SEND_ABORT, TXN_FAILURE_CANCELLED },
-		{ TXN_QUIESCE, TXN_EV_TIMER, 0, quiet & ~TXN_DO_CLEAR_TIMER, TXN_FAILURE_TIMEOUT },
-		{ TXN_QUIESCE, TXN_EV_CANCEL, 0, quiet, TXN_FAILURE_CANCELLED },
-		{ TXN_MAKE, TXN_EV_MAKE_FAILED, 0, made_too, TXN_FAILURE_SAID },
-		{ TXN_SAVE, TXN_EV_SAVE_FAILED, 0, made_too, TXN_FAILURE_SAID },
-		{ TXN_SAVE, TXN_EV_SAVED, 0, made_too, TXN_FAILURE_STATE_SIZE },
-		{ TXN_SAVE, TXN_EV_SAVED, 1u << 30, made_too, TXN_FAILURE_STATE_SIZE },
-		{ TXN_SAVE, TXN_EV_SAVE_TOO_SMALL, 1, made_too, TXN_FAILURE_STATE_SIZE },
-		{ TXN_SAVE, TXN_EV_SAVE_TOO_SMALL, UINT64_MAX, made_too, TXN_FAILURE_STATE_SIZE },
-		{ TXN_SEAL, TXN_EV_SEAL_FAILED, 0, made_too, TXN_FAILURE_SAID },
-		{ TXN_KEEP, TXN_EV_KEEP_FAILED, 0, made_too, TXN_FAILURE_SAID },
-		{ TXN_KEEP, TXN_EV_CANCEL, 0, made_too, TXN_FAILURE_CANCELLED },
+		{ TXN_RECORD, TXN_EV_RECORD_FAILED, 0, recorded, TXN_FAILURE_SAID },
+		{ TXN_RECORD, TXN_EV_TIMER, 0, recorded & ~TXN_DO_CLEAR_TIMER, TXN_FAILURE_TIMEOUT },
+		{ TXN_RECORD, TXN_EV_CANCEL, 0, recorded, TXN_FAILURE_CANCELLED },
+		{ TXN_MAKE, TXN_EV_MAKE_FAILED, 0, made, TXN_FAILURE_SAID },
+		{ TXN_PREPARE, TXN_EV_CANCEL, 0, made, TXN_FAILURE_CANCELLED },
+		{ TXN_QUIESCE, TXN_EV_TIMER, 0, held & ~TXN_DO_CLEAR_TIMER, TXN_FAILURE_TIMEOUT },
+		{ TXN_QUIESCE, TXN_EV_CANCEL, 0, held, TXN_FAILURE_CANCELLED },
+		{ TXN_SAVE, TXN_EV_SAVE_FAILED, 0, held, TXN_FAILURE_SAID },
+		{ TXN_SAVE, TXN_EV_SAVED, 0, held, TXN_FAILURE_STATE_SIZE },
+		{ TXN_SAVE, TXN_EV_SAVED, 1u << 30, held, TXN_FAILURE_STATE_SIZE },
+		{ TXN_SAVE, TXN_EV_SAVE_TOO_SMALL, 1, held, TXN_FAILURE_STATE_SIZE },
+		{ TXN_SAVE, TXN_EV_SAVE_TOO_SMALL, UINT64_MAX, held, TXN_FAILURE_STATE_SIZE },
+		{ TXN_SEAL, TXN_EV_SEAL_FAILED, 0, held, TXN_FAILURE_SAID },
 	};
 	size_t i;
 
@@ -524,13 +541,10 @@ START_TEST(a_load_that_fails_waits_for_aborted)
 		enum txn_step step;
 		enum txn_event_type type;
 		enum txn_failure failure;
-		uint32_t unrecord;
 	} rows[] = {
-		{ TXN_LOAD, TXN_EV_LOAD_FAILED, TXN_FAILURE_SAID, 0 },
-		{ TXN_LOAD, TXN_EV_CANCEL, TXN_FAILURE_CANCELLED, 0 },
-		{ TXN_RECORD, TXN_EV_RECORD_FAILED, TXN_FAILURE_SAID, TXN_DO_UNRECORD },
-		{ TXN_RECORD, TXN_EV_TIMER, TXN_FAILURE_TIMEOUT, TXN_DO_UNRECORD },
-		{ TXN_RECORD, TXN_EV_CANCEL, TXN_FAILURE_CANCELLED, TXN_DO_UNRECORD },
+		{ TXN_LOAD, TXN_EV_LOAD_FAILED, TXN_FAILURE_SAID },
+		{ TXN_LOAD, TXN_EV_KEEP_FAILED, TXN_FAILURE_SAID },
+		{ TXN_LOAD, TXN_EV_CANCEL, TXN_FAILURE_CANCELLED },
 	};
 	size_t i;
 
@@ -541,7 +555,7 @@ START_TEST(a_load_that_fails_waits_for_aborted)
 		run_to(&r, rows[i].step);
 		run_do(&r, rows[i].type, 0, TXN_DO_SEND_ABORT | TXN_DO_SET_TIMER);
 		run_do(&r, TXN_EV_ABORTED, 0,
-			ENDS | TXN_DO_DROP_STATE | TXN_DO_UNPLACE | TXN_DO_RELEASE_CALLS | rows[i].unrecord);
+			ENDS | TXN_DO_DROP_STATE | TXN_DO_UNPLACE | TXN_DO_RELEASE_CALLS | TXN_DO_UNRECORD);
 		ck_assert_int_eq(r.out.outcome, TXN_NOTHING_CHANGED);
 		ck_assert_int_eq(r.out.failed_step, rows[i].step);
 		ck_assert_int_eq(r.out.failure, rows[i].failure);
@@ -562,7 +576,7 @@ START_TEST(a_host_that_hangs_is_killed_and_the_old_version_recovers)
 		run_do(&r, TXN_EV_TIMER, 0, TXN_DO_KILL_HOST);
 		run_do(&r, TXN_EV_HOST_DIED, 0,
 			TXN_DO_UNPLACE | TXN_DO_RELEASE_CALLS | TXN_DO_RECOVER | TXN_DO_ANSWER |
-				TXN_DO_FINISHED | (rows[i] == TXN_COMMIT ? TXN_DO_UNRECORD : 0));
+				TXN_DO_FINISHED | TXN_DO_UNRECORD);
 		ck_assert_int_eq(r.out.outcome, TXN_RECOVERED);
 		ck_assert_int_eq(r.out.failed_step, rows[i]);
 		ck_assert_int_eq(r.out.failure, TXN_FAILURE_TIMEOUT);
@@ -575,6 +589,8 @@ START_TEST(death_before_and_after_the_seal)
 	enum txn_step step;
 
 	for (step = TXN_PLACE; step <= TXN_UNLOAD; step++) {
+		if (step == TXN_KEEP)
+			continue; /* TXN_SAVE_ONLY's */
 		struct txn_event died = { .type = TXN_EV_HOST_DIED };
 		struct run r;
 
@@ -582,13 +598,49 @@ START_TEST(death_before_and_after_the_seal)
 		run_to(&r, step);
 		ck_assert(txn_step(&r.t, &r.p, &died, &r.out));
 		ck_assert(r.out.set & TXN_DO_FINISHED);
-		if (step < TXN_KEEP)
+		if (step < TXN_LOAD)
 			ck_assert_int_eq(r.out.outcome, TXN_STATE_LOST);
 		else if (step < TXN_UNLOAD)
 			ck_assert(r.out.outcome == TXN_RECOVERED && (r.out.set & TXN_DO_RECOVER));
 		else
 			ck_assert(r.out.ok && r.out.host_gone && !(r.out.set & TXN_DO_RECOVER));
 	}
+}
+END_TEST
+
+START_TEST(kept_and_loaded_in_any_order)
+{
+	struct txn_event twice = { .type = TXN_EV_KEPT };
+	struct run r;
+
+	run_begin(&r, TXN_RELOAD);
+	run_to(&r, TXN_LOAD);
+	run_do(&r, TXN_EV_LOADED, 0, 0);
+	ck_assert_int_eq(r.t.step, TXN_LOAD);
+	run_do(&r, TXN_EV_KEPT, 0, TXN_DO_SEND_COMMIT | TXN_DO_SET_TIMER);
+	ck_assert_int_eq(r.t.step, TXN_COMMIT);
+	ck_assert(!txn_step(&r.t, &r.p, &twice, &r.out));
+
+	/* Loaded, and the spawner is silent: that isn't the host's fault, and it isn't killed for it. */
+	run_begin(&r, TXN_RELOAD);
+	run_to(&r, TXN_LOAD);
+	run_do(&r, TXN_EV_LOADED, 0, 0);
+	run_do(&r, TXN_EV_TIMER, 0, TXN_DO_SEND_ABORT | TXN_DO_SET_TIMER);
+	ck_assert_int_eq(r.t.step, TXN_ABORT);
+}
+END_TEST
+
+START_TEST(slow_preparation_is_not_waited_for)
+{
+	struct txn_event late = { .type = TXN_EV_PREPARED };
+	struct run r;
+
+	run_begin(&r, TXN_RELOAD);
+	run_to(&r, TXN_PREPARE);
+	ck_assert_uint_eq(r.out.timer_ms, 50); /* a small state's */
+	run_do(&r, TXN_EV_TIMER, 0, HOLDS);
+	ck_assert(!txn_step(&r.t, &r.p, &late, &r.out));
+	ck_assert_int_eq(r.t.step, TXN_QUIESCE);
 }
 END_TEST
 
@@ -604,31 +656,39 @@ START_TEST(too_small_is_made_bigger_three_times)
 		run_do(&r, TXN_EV_MADE, 0, TXN_DO_SEND_SAVE | TXN_DO_SET_TIMER);
 	}
 	run_do(&r, TXN_EV_SAVE_TOO_SMALL, r.t.state_bytes + 1,
-		ENDS | TXN_DO_SEND_ABORT | TXN_DO_DROP_STATE | TXN_DO_UNPLACE | TXN_DO_RELEASE_CALLS);
+		ENDS | TXN_DO_SEND_ABORT | TXN_DO_UNRECORD | TXN_DO_DROP_STATE | TXN_DO_UNPLACE |
+			TXN_DO_RELEASE_CALLS);
 	ck_assert_int_eq(r.out.failure, TXN_FAILURE_STATE_GROWS);
 }
 END_TEST
+
+/* A save alone, to KEEP. */
+static void save_begin(struct run *r)
+{
+	run_begin(r, TXN_SAVE_ONLY);
+	ck_assert_uint_eq(r->out.set, TXN_DO_MAKE_STATE | TXN_DO_SET_TIMER);
+	ck_assert_uint_eq(r->out.state_bytes, TXN_STATE_BYTES_FIRST);
+	run_do(r, TXN_EV_MADE, 0, HOLDS);
+	run_do(r, TXN_EV_QUIESCED, 0, TXN_DO_SET_TIMER);
+	run_do(r, TXN_EV_SAVED, 5001, TXN_DO_SEAL | TXN_DO_SET_TIMER);
+	run_do(r, TXN_EV_SEALED, 0, TXN_DO_KEEP_STATE | TXN_DO_SET_TIMER);
+	ck_assert_int_eq(r->t.step, TXN_KEEP);
+}
 
 START_TEST(save_only_ends_quiesced_and_kept)
 {
 	struct run r;
 
-	run_begin(&r, TXN_SAVE_ONLY);
-	ck_assert_uint_eq(r.out.set, TXN_DO_HOLD_CALLS | TXN_DO_SEND_QUIESCE | TXN_DO_SET_TIMER);
-	run_do(&r, TXN_EV_QUIESCED, 0, TXN_DO_MAKE_STATE | TXN_DO_SET_TIMER);
-	ck_assert_uint_eq(r.out.state_bytes, TXN_STATE_BYTES_FIRST);
-	run_to(&r, TXN_KEEP);
+	save_begin(&r);
 	run_do(&r, TXN_EV_KEPT, 0, ENDS);
 	ck_assert(r.out.ok && !r.out.host_gone);
 
-	run_begin(&r, TXN_SAVE_ONLY);
-	run_to(&r, TXN_KEEP);
+	save_begin(&r);
 	run_do(&r, TXN_EV_HOST_DIED, 0, 0); /* the state is sealed and on its way: waits for it */
 	run_do(&r, TXN_EV_KEPT, 0, ENDS | TXN_DO_RELEASE_CALLS);
 	ck_assert(r.out.ok && r.out.host_gone);
 
-	run_begin(&r, TXN_SAVE_ONLY);
-	run_to(&r, TXN_KEEP);
+	save_begin(&r);
 	run_do(&r, TXN_EV_HOST_DIED, 0, 0);
 	run_do(&r, TXN_EV_KEEP_FAILED, 0, ENDS | TXN_DO_RELEASE_CALLS | TXN_DO_DROP_STATE);
 	ck_assert_int_eq(r.out.outcome, TXN_STATE_LOST);
@@ -646,7 +706,7 @@ START_TEST(messages_out_of_turn_change_nothing)
 		struct txn_event ev = { .type = e, .bytes = 5 };
 
 		if (e == TXN_EV_LOADED || e == TXN_EV_LOAD_FAILED || e == TXN_EV_HOST_DIED ||
-			e == TXN_EV_TIMER || e == TXN_EV_CANCEL)
+			e == TXN_EV_TIMER || e == TXN_EV_CANCEL || e == TXN_EV_KEPT || e == TXN_EV_KEEP_FAILED)
 			continue;
 		ck_assert(!txn_step(&r.t, &r.p, &ev, &r.out));
 		ck_assert_uint_eq(r.out.set, 0);
@@ -711,11 +771,11 @@ START_TEST(take_over_at_every_step)
 				.current_serial = 1 };
 			bool adopted = step == TXN_UNLOAD;
 
-			if (step > TXN_QUIESCE)
+			if (step >= TXN_QUIESCE) /* it may not have come to it yet */
 				f.phase = step > TXN_LOAD ? HOST_PHASE_LOADED : HOST_PHASE_QUIESCED;
-			f.host_candidate = step == TXN_REHEARSE || step > TXN_LOAD ? 2 : 0;
+			f.host_candidate = step == TXN_REHEARSE || step >= TXN_QUIESCE ? 2 : 0;
 			f.recorded_serial = step >= TXN_RECORD && !adopted ? 2 : 0;
-			f.has_state = step >= TXN_KEEP && !adopted;
+			f.has_state = step >= TXN_KEEP && !adopted; /* KEEP was sent with LOAD */
 			f.current_serial = adopted ? 2 : 1;
 			if (adopted || (step == TXN_COMMIT && committed_too)) {
 				f.phase = HOST_PHASE_SERVING;
@@ -724,7 +784,7 @@ START_TEST(take_over_at_every_step)
 			}
 			if (step == TXN_COMMIT && committed_too)
 				ck_assert_int_eq(txn_take_over(&f), TXN_TAKE_COMPLETE);
-			else if (adopted || step == TXN_PLACE || step == TXN_QUIESCE)
+			else if (adopted || step == TXN_PLACE)
 				ck_assert_int_eq(txn_take_over(&f), TXN_TAKE_NOTHING);
 			else
 				ck_assert_int_eq(txn_take_over(&f), TXN_TAKE_UNDO);
@@ -757,6 +817,8 @@ CHECK_MAIN("transaction", tcase_add_test(tc, every_order_of_events);
 	   tcase_add_test(tc, a_load_that_fails_waits_for_aborted);
 	   tcase_add_test(tc, a_host_that_hangs_is_killed_and_the_old_version_recovers);
 	   tcase_add_test(tc, death_before_and_after_the_seal);
+	   tcase_add_test(tc, kept_and_loaded_in_any_order);
+	   tcase_add_test(tc, slow_preparation_is_not_waited_for);
 	   tcase_add_test(tc, too_small_is_made_bigger_three_times);
 	   tcase_add_test(tc, save_only_ends_quiesced_and_kept);
 	   tcase_add_test(tc, messages_out_of_turn_change_nothing); tcase_add_test(tc, take_over_rows);

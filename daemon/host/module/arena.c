@@ -12,6 +12,10 @@
 #define HUGE_PAGE   (2u << 20)
 #define COMMIT_STEP (256u << 10)
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
 struct arena_free_block {
 	struct arena_head head;
 	struct arena_free_block *next;
@@ -219,6 +223,25 @@ void *arena_resize(struct arena *a, void *p, uint64_t n)
 	return q;
 }
 
+bool arena_populate(struct arena *a, uint64_t bytes)
+{
+	uint64_t has = (uint64_t)(a->committed - a->base), to = bytes;
+	uint8_t *from = a->committed;
+
+	if (bytes > arena_limit(a))
+		return false;
+	if (to > HUGE_PAGE && arena_limit(a) - to >= HUGE_PAGE)
+		to = (to + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+	to = (to + PAGE - 1) / PAGE * PAGE;
+	if (to > has && !commit(a, to - has))
+		return false;
+	if (a->committed != from && madvise(from, (size_t)(a->committed - from), MADV_POPULATE_WRITE) != 0)
+		return false;
+	for (; from < a->committed; from += PAGE) /* see prepare.c */
+		*(volatile uint8_t *)from = 0;
+	return true;
+}
+
 uint64_t arena_used(const struct arena *a)
 {
 	return a->used;
@@ -232,4 +255,9 @@ uint64_t arena_blocks(const struct arena *a)
 uint64_t arena_limit(const struct arena *a)
 {
 	return (uint64_t)(a->end - a->base);
+}
+
+uint64_t arena_extent(const struct arena *a)
+{
+	return (uint64_t)(a->top - a->base);
 }

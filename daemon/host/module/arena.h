@@ -44,9 +44,13 @@ void arena_release(struct arena *a, void *p);                 /* p: ours, or NUL
 static inline uint64_t arena_usable(const struct arena *a, const void *p);
 static inline bool arena_owns(const struct arena *a, const void *p);
 
+/* Before its first block: makes the first `bytes` writable and gives them pages. false: not all, and nothing is worse for it. */
+bool arena_populate(struct arena *a, uint64_t bytes);
+
 uint64_t arena_used(const struct arena *a);   /* bytes of living blocks with their heads */
 uint64_t arena_blocks(const struct arena *a); /* living blocks */
 uint64_t arena_limit(const struct arena *a);
+uint64_t arena_extent(const struct arena *a); /* from its begin to the end of the last block ever used */
 
 static inline uint64_t arena_mark(const void *head, uint64_t what)
 {

@@ -27,6 +27,29 @@ static int run_hook(struct module_instance *m, enum hook hook, struct err *e)
 
 /* ---- birth and death ---- */
 
+static struct arena *prepared; /* for the next instance; NULL: nothing was prepared */
+
+bool instance_prepare(uint64_t bytes)
+{
+	struct err ignored = ERR_INIT;
+
+	if (bytes == 0) {
+		prepared = arena_free(prepared);
+		return true;
+	}
+	if (prepared == NULL)
+		prepared = arena_new(context_memory_bytes(), &ignored);
+	return prepared != NULL && arena_populate(prepared, bytes);
+}
+
+static struct arena *take_arena(struct err *e)
+{
+	struct arena *a = prepared;
+
+	prepared = NULL;
+	return a != NULL ? a : arena_new(context_memory_bytes(), e);
+}
+
 static int make_self(struct module_instance *m, struct err *e)
 {
 	uint32_t size = m->desc->self_bytes > 0 ? m->desc->self_bytes : m->desc->schema->structs[0].size;
@@ -53,7 +76,7 @@ int instance_new(const struct module_desc *d, struct module_instance **ret, stru
 	if (m == NULL)
 		return err_set(e, ERR_LIMIT_EXCEEDED, "no memory for an instance of %s", d->name);
 	m->desc = d;
-	m->arena = arena_new(context_memory_bytes(), e);
+	m->arena = take_arena(e);
 	if (m->arena != NULL)
 		r = make_self(m, e);
 	if (r == 0)
@@ -217,6 +240,11 @@ int instance_save(struct module_instance *m, void *to, uint64_t capacity, uint64
 	return 0;
 }
 
+bool instance_save_is_ours(const struct module_instance *m)
+{
+	return m->desc->hooks[HOOK_SAVE] == NULL;
+}
+
 /* `restore` or `migrate`: both may read all of the old state. */
 static int run_with_old(struct module_instance *m, enum hook hook, const struct state_blob *b, struct err *e)
 {
@@ -303,4 +331,9 @@ const struct module_desc *instance_desc(const struct module_instance *m)
 uint64_t instance_memory_bytes(const struct module_instance *m)
 {
 	return arena_used(m->arena);
+}
+
+uint64_t instance_extent_bytes(const struct module_instance *m)
+{
+	return arena_extent(m->arena);
 }

@@ -85,7 +85,12 @@ int instance_timer_run(struct module_instance *m, int64_t now_us, struct err *e)
 int instance_stop(struct module_instance *m, struct err *e);   /* the `stop` hook: an orderly end is near */
 void instance_free(struct module_instance *m);                 /* `unmake`, then all its memory goes at once; NULL ok */
 
+/* Makes memory of `bytes` ready for the next instance, more with each call; 0: gives it back. false: no more can be had. */
+bool instance_prepare(uint64_t bytes);
+bool instance_save_is_ours(const struct module_instance *m);     /* a save runs no module code */
+
 const struct module_desc *instance_desc(const struct module_instance *m);
 uint64_t instance_memory_bytes(const struct module_instance *m); /* what its arena holds now */
+uint64_t instance_extent_bytes(const struct module_instance *m); /* how far into its arena that reaches */
 
 #endif

@@ -84,25 +84,37 @@ static int find_descriptor(struct object *o, const char *path, struct err *e)
 	return 0;
 }
 
+/* How many objects were ever loaded. */
+static int count_loads(struct dl_phdr_info *info, size_t size, void *ctx)
+{
+	(void)size;
+	*(unsigned long long *)ctx = info->dlpi_adds;
+	return 1;
+}
+
 int object_open(const char *path, struct object **ret, struct err *e)
 {
 	char ignored[OBJECT_CAUSE_BYTES];
-	void *before = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+	unsigned long long before = 0, after = 0;
 	struct object *o;
 
-	if (before) {
-		(void)dlclose(before);
-		return err_set(
-			e, ERR_WRONG_STATE, "%s is loaded already: its globals would not be fresh", path);
-	}
 	o = calloc(1, sizeof *o);
 	if (!o || !(o->path = strdup(path))) {
 		free(o);
 		return err_set(e, ERR_INTERNAL, "no memory to open an object");
 	}
+	(void)dl_iterate_phdr(count_loads, &before);
 	o->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!o->handle) {
 		err_set(e, ERR_BAD_IMAGE, "the loader refuses the object: %s", dlerror());
+		object_close(o, ignored);
+		return -1;
+	}
+	(void)dl_iterate_phdr(count_loads, &after);
+	if (after == before) { /* known by its path or its inode; no code has run */
+		err_set(e, ERR_WRONG_STATE, "%s is loaded already: its globals would not be fresh", path);
+		(void)dlclose(o->handle);
+		o->handle = NULL;
 		object_close(o, ignored);
 		return -1;
 	}

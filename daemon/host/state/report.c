@@ -4,6 +4,7 @@
 #include "daemon/host/state/report.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "proto/err.h"
@@ -19,9 +20,10 @@ const char *state_word_text(enum state_word word)
 	return words[word];
 }
 
+/* Entries are filled when they are added: most of them are never touched. */
 void state_report_clear(struct state_report *r)
 {
-	memset(r, 0, sizeof *r);
+	memset(r, 0, offsetof(struct state_report, entries));
 }
 
 void state_report_add(struct state_report *r, enum state_word word, const char *path, const char *from, const char *to)
@@ -39,6 +41,7 @@ void state_report_add(struct state_report *r, enum state_word word, const char *
 		path += n - (STATE_REPORT_PATH - 1);
 	r->entries[r->n_entries].word = word;
 	text_clean(r->entries[r->n_entries].path, STATE_REPORT_PATH, path, strlen(path));
+	r->entries[r->n_entries].from[0] = r->entries[r->n_entries].to[0] = '\0';
 	if (from != NULL)
 		text_clean(r->entries[r->n_entries].from, sizeof r->entries[0].from, from, strlen(from));
 	if (to != NULL)

@@ -73,6 +73,7 @@ struct host {
 	bool asked, killed;              /* HOST_STOP sent; KILL carried out for the life */
 	bool reported, ready;
 	bool ready_waits;                /* for its pid */
+	bool told;                       /* what to load */
 	bool found;                      /* taken over: no STATUS yet */
 	bool undoing;                    /* taken over in a reload: ABORT was sent */
 	unsigned old_casts;              /* taken over: so many casts of earlier clients may still tell that they failed */
@@ -134,6 +135,9 @@ struct sandbox {
 	struct on_disk disk;
 	char *create_warnings;
 	bool put_pending, put_failed;
+	bool start_pending;              /* START was sent and not answered */
+	uint64_t placed_serial;          /* the object of this serial lies where its host finds it */
+	struct err place_err;            /* of the start at work: not ERR_OK when it couldn't be placed */
 	struct err failure;              /* why the start at work failed */
 	char failure_step[32];
 	char *module, *security;         /* JSON from READY and REPORT, owned; NULL: not known */
@@ -194,7 +198,7 @@ void sandbox_boot(struct sandbox *sb, bool wanted, uint32_t delay_ms);    /* aft
 
 /* ---- start.c ---- */
 void sandbox_start(struct sandbox *sb, enum life_from from);
-void sandbox_started_host(struct sandbox *sb, struct host *h); /* said BEGIN and START */
+void sandbox_tell_host(struct sandbox *sb); /* what to load, once all that has to come before has come */
 void sandbox_put_object(struct sandbox *sb);
 void sandbox_denied(struct sandbox *sb, const struct spawner_message *m); /* a forbidden system call */
 void sandbox_born(struct sandbox *sb, const struct spawner_message *m); /* its pid is known */

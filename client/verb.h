@@ -57,6 +57,7 @@ int cmd_stop_run(struct ctl *s);
 int cmd_restart_run(struct ctl *s);
 int cmd_list_run(struct ctl *s);
 int cmd_info_run(struct ctl *s);
+int cmd_security_run(struct ctl *s);
 int cmd_call_run(struct ctl *s);
 int cmd_cast_run(struct ctl *s);
 int cmd_wait_run(struct ctl *s);

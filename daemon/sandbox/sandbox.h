@@ -255,6 +255,7 @@ void restore_rows(void (*done)(void));
 /* ---- info.c ---- */
 void sandbox_info_json(const struct sandbox *sb, struct json_out *o);
 void sandbox_row_json(const struct sandbox *sb, struct json_out *o);
+const struct rpc_done *answer_security(struct rpc_request *r, const struct sandbox *sb);
 const struct rpc_done *answer_info(struct rpc_request *r, const struct sandbox *sb);
 void answer_info_durable(struct rpc_request *r, struct sandbox *sb); /* the same, when what is shown is durable */
 

@@ -72,6 +72,8 @@ Row("read-link", "C17", "files.follow_link", OUTSIDE, j.brings("secret"), lambda
 Row("metadata", "", "files.metadata", OUTSIDE, j.brings(lambda s: "size=%d" % s.odd_size), lambda s: {"path": os.path.join(s.folder, "odd")})
 Row("chroot-out", "C13", "files.chroot_out", OUTSIDE + (SECCOMP,), j.brings("secret"), lambda s: {"path": s.canary, "text": os.path.join(s.folder, "root")})
 Row("leaked-descriptors", "C2", "files.leaked", (), j.brings("secret"), canary, always="the spawner closes all but four of them")
+Row("surplus-descriptors", "C2", "files.leaked", (), lambda s: set(s.now.descriptors) - {0, 1, 2, 3} or any(os.path.isdir(
+    "/proc/%d/fd/%d" % (s.pid, fd)) for fd in s.now.descriptors), canary, always="the spawner and the zygote close all but four of them", quick=True)
 Row("write-canary", "C18", "files.write_file", OUTSIDE, j.folder_changed, canary, each=True, quick=True)
 Row("truncate-canary", "C18", "files.truncate_file", OUTSIDE, j.folder_changed, canary, each=True)
 for what in ("create_file", "make_folder", "make_socket", "make_fifo"):

@@ -186,6 +186,8 @@ def print_table(runs):
         after = confined.outcome if confined else "-"
         if after == STOPPED and control:
             after = "stopped by %s (%s)" % (", ".join(control.walls), confined.note)
+        elif after == REMAINS:
+            after = "remains (%s)" % confined.note
         elif after == STOPPED:
             after = "stopped: %s (%s)" % (row.always or "it can't be heard", confined.note)
         print("%-26s %-4s %-7s %-9s %-18s %s" % (name, row.case or "-", profile, user, before, after[:200]))
@@ -231,7 +233,9 @@ def can_weaken():
 
 def main(argv):
     options = {a for a in argv if a.startswith("--") and a != "--user"}
-    users = list(table.BOTH) if harness.IS_ROOT else ["rootless"]
+    if not harness.IS_ROOT:
+        sys.exit("run.py: hosts refuse to be looked into by their own user, and only root can be another: run it as root")
+    users = list(table.BOTH)
     if "--user" in argv:
         at = argv.index("--user")
         users = [argv[at + 1]]
@@ -240,8 +244,6 @@ def main(argv):
     if options - {"--quick", "--no-each", "--controls", "--confined"} or [u for u in users if u not in table.BOTH]:
         sys.exit(__doc__)
     rows = [r for r in table.ROWS if (not names or any(r.name.startswith(n) for n in names)) and (r.quick or "--quick" not in options)]
-    if not harness.IS_ROOT:
-        print("only root can be another user: the runs of root's daemon are left out")
     if not can_weaken():
         print("this sandboxd has no --weaken: control runs are made as it is")
         world.weakened = lambda walls: ()

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Reports of what others ran into, about hosts: B10 (what leaks into children), B42 (bombs), B47 (no user namespaces), B49 (new calls of libc);
 each as root's daemon and as an ordinary user's."""
-import contextlib
 import ctypes
 import os
 import signal
@@ -11,7 +10,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "attacks"))
 import world  # noqa: E402
-from harness import DEADLINE_S, IS_ROOT, LIBC, MULTIPLIER, OwnCase, RpcError, main, read, wait_for  # noqa: E402
+from harness import IS_ROOT, LIBC, MULTIPLIER, OwnCase, RpcError, main, needs_root, wait_for  # noqa: E402
 
 IGNORED = [signal.SIGPIPE, signal.SIGXFSZ]  # by the host itself: a write then fails, and its forked copies live through it
 ROOT_AND_USER = [False, True] if IS_ROOT else [True]
@@ -49,6 +48,7 @@ class Reports(OwnCase):
             self.assertEqual(os.read(out, 1), b"", "somebody still holds the launcher's pipe")
             os.close(out)
 
+    @needs_root("hosts refuse to be looked into by their own user")
     def test_b42_bombs_stay_in_their_sandbox(self):
         for rootless in ROOT_AND_USER:
             daemon = self.own(rootless)

@@ -157,7 +157,7 @@ static int root_fill(int root_fd, int objects_fd)
 	struct mount_attr attributes = { .attr_set = MOUNT_ATTR_RDONLY };
 
 	if (mkdirat(root_fd, "usr", 0755) == -1 || mkdirat(root_fd, &ZYGOTE_OBJECTS[1], 0755) == -1 ||
-		mkdirat(root_fd, ZYGOTE_WRITABLE + 1, 0755) == -1 || mkdirat(root_fd, &ZYGOTE_SCRATCH[1], 0755) == -1)
+		mkdirat(root_fd, &ZYGOTE_WRITABLE[1], 0755) == -1 || mkdirat(root_fd, &ZYGOTE_SCRATCH[1], 0755) == -1)
 		return -1;
 	for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
 		if (library_folder(root_fd, libraries[i]) == -1)

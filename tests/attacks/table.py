@@ -17,6 +17,8 @@ OPEN_FILES, PROCESSES, SCRATCH = "open-files", "processes", "scratch-bytes"
 NET, ROOT, LANDLOCK, SECCOMP, CODE, TREE_END = "network", "own-root", "files", "system-calls", "new-code", "end-of-the-whole-tree"
 TREE_PROCESSES, TREE_MEMORY, PARENT = "processes-of-the-whole-tree", "memory-of-the-whole-tree", "ends-with-its-spawner"
 
+# What stands only together: a root needs a mount namespace; an ordinary user's namespaces need one of users; the network is the filter's.
+JOINED = ((ROOT, MNT_NS), (USER_NS, PID_NS), (SECCOMP, NET))
 OUTSIDE = (ROOT, MNT_NS, LANDLOCK)          # files that aren't the sandbox's
 OTHERS = (SECCOMP, PID_NS, LANDLOCK, USER_NS)  # processes that aren't
 PROC = OTHERS + (ROOT, MNT_NS)              # the same by /proc
@@ -135,7 +137,7 @@ Row("memory-of-spawner", "C9", "processes.scan_memory", PROC + POWER + (DUMP,), 
 Row("memory-of-sibling", "C9", "processes.scan_memory", PROC + POWER + (DUMP,), j.brings(lambda s: s.arena.keeper_secret),
     lambda s: {"pid": s.arena.keeper_pid, "text": "PLANTED"}, timeout_ms=30000)
 for n, what in enumerate(("kill", "tkill", "tgkill", "sigqueue", "tgsigqueue", "pidfd", "kill-all", "kill-group", "fasync")):
-    Row("signal-" + what, "C30", "processes.send_signal", (PID_NS, LANDLOCK, SECCOMP), j.signalled, victim(n=n), victim=(), each=what in ("kill", "kill-all"),
+    Row("signal-" + what, "C30", "processes.send_signal", (PID_NS, LANDLOCK), j.signalled, victim(n=n), victim=(), each=what in ("kill", "kill-all"),
         alone=what == "kill-all", quick=what == "kill")
 Row("lower-its-limit", "C9", "processes.victim_limit", OTHERS, j.rescheduled, victim(), victim=())
 for what in ("nice", "affinity", "scheduler", "io"):

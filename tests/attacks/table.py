@@ -137,7 +137,7 @@ Row("memory-of-spawner", "C9", "processes.scan_memory", PROC + POWER + (DUMP,), 
 Row("memory-of-sibling", "C9", "processes.scan_memory", PROC + POWER + (DUMP,), j.brings(lambda s: s.arena.keeper_secret),
     lambda s: {"pid": s.arena.keeper_pid, "text": "PLANTED"}, timeout_ms=30000)
 for n, what in enumerate(("kill", "tkill", "tgkill", "sigqueue", "tgsigqueue", "pidfd", "kill-all", "kill-group", "fasync")):
-    Row("signal-" + what, "C30", "processes.send_signal", (PID_NS, LANDLOCK), j.signalled, victim(n=n), victim=(), each=what in ("kill", "kill-all"),
+    Row("signal-" + what, "C30", "processes.send_signal", (PID_NS, LANDLOCK) + ((SECCOMP,) if what == "fasync" else ()), j.signalled, victim(n=n), victim=(), each=what in ("kill", "kill-all"),
         alone=what == "kill-all", quick=what == "kill")
 Row("lower-its-limit", "C9", "processes.victim_limit", OTHERS, j.rescheduled, victim(), victim=())
 for what in ("nice", "affinity", "scheduler", "io"):

@@ -14,7 +14,7 @@ What each row means:
   create -> first call      without and with persistence (`persist`): request of sandbox.create (object already uploaded) -> the reply of a call sent after create's reply;
                             beside the floor's spawn: one clone3 with pid, mount, ipc and uts namespaces, own root, Landlock,
                             filter, dlopen, reply. Its second line is beside the same work with exec, its
-                            third beside exec with Landlock and filter alone, as this version's hosts are exec'ed
+                            third beside exec with Landlock and filter alone
   restart after SIGKILL     kill() of the host -> its successor has answered a call; beside the floor's kill, wait, spawn, reply
   call round trip           one caller, one call at a time; beside two bare Unix-socket round trips of one byte, one after another.
                             With all CPUs, to wake a process on an idle one costs more than the call, most of all in a virtual
@@ -58,8 +58,8 @@ SMALL, MAP, BYTES = range(3)  # the client's subjects of a reload
 SECONDS_MAX = 170
 
 NOTE = """\
-In this version a sandbox's process is exec'ed and not yet confined: it has neither the namespaces nor the root, the filter and the
-Landlock rules that the floor's spawn pays for. So "create" and "restart" do less kernel work than the floor in those, and more in exec."""
+A sandbox's process is cloned from a zygote and stands behind profile medium's walls: the floor's spawn has the same namespaces, and a root,
+a filter and Landlock rules of its own making. "create" and "restart" pass through four processes more than it does."""
 
 
 def private_kib(pid):

@@ -344,3 +344,19 @@ int cmd_info_run(struct ctl *s)
 	rpcclient_reply_fini(&r);
 	return 0;
 }
+
+int cmd_security_run(struct ctl *s)
+{
+	struct rpcclient_reply r;
+	int status = ctl_request(s, NULL, (struct json_span){ 0 }, &r);
+
+	if (status != 0)
+		return status;
+	if (!ctl_json_done(s, &r)) {
+		output_pair(stdout, "profile", output_text(json_get(r.result, "profile")));
+		output_pair(stdout, "strict", output_text(json_get(r.result, "strict")));
+		print_security(json_get(r.result, "security"));
+	}
+	rpcclient_reply_fini(&r);
+	return 0;
+}

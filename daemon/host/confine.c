@@ -4,6 +4,7 @@
  * have noted (walls.h): a step that failed is a loss, one that didn't stands. */
 #include "daemon/host/confine.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <linux/capability.h>
 #include <sched.h>
@@ -374,6 +375,18 @@ uint64_t confine_asked(enum profile profile, bool rootless)
 	return asked;
 }
 
+/* What to do about it, where the errno doesn't tell an ordinary user. */
+static const char *hint(enum protection p)
+{
+	if (p < PROTECTION_USER_NAMESPACE || p > PROTECTION_CGROUP_NAMESPACE || !(walls.lost & PROTECTION_BIT(PROTECTION_OWN_UID)))
+		return "";
+	if (walls.why[p] == ENOSPC)
+		return ": raise user.max_user_namespaces (sysctl)";
+	if (walls.why[p] == EPERM)
+		return ": user namespaces are refused (kernel.apparmor_restrict_unprivileged_userns, or a container's seccomp profile)";
+	return "";
+}
+
 /* Which of the two: a process with or without a zygote. Without one nothing was tried. */
 static void row_fill(const struct confine *c, enum protection p, struct fact *f)
 {
@@ -383,8 +396,8 @@ static void row_fill(const struct confine *c, enum protection p, struct fact *f)
 	else if (CGROUPS & PROTECTION_BIT(p))
 		(void)snprintf(f->why, sizeof f->why, NOT_BUILT);
 	else if (walls.stand && (walls.lost & PROTECTION_BIT(p)))
-		(void)snprintf(f->why, sizeof f->why, "%s: %s", protection_by(p),
-			walls.why[p] ? strerror(walls.why[p]) : "it needs another protection that can't be had");
+		(void)snprintf(f->why, sizeof f->why, "%s: %s%s", protection_by(p),
+			walls.why[p] ? strerror(walls.why[p]) : "it needs another protection that can't be had", hint(p));
 	else if (rows[p].look)
 		rows[p].look(c, f);
 	else

@@ -50,6 +50,7 @@ struct host {
 	struct replies replies;
 	struct host_waiting *first, **last;
 	unsigned n_waiting;
+	bool trim_due;   /* what the start needed is given back when nothing comes for a while */
 	bool came_empty; /* the last receive brought no message: it may not wait for one */
 	bool stopped; /* the loop ends */
 	int exit_status;

@@ -98,6 +98,7 @@ void life_start(struct host *h, const struct host_message *head, const char *bod
 		life_fail(h, &e, "descriptor");
 	}
 	h->phase = HOST_PHASE_SERVING;
+	h->trim_due = true;
 	host_post(h, HOST_READY, head->number, 0, 0, &ready);
 	buf_fini(&ready);
 }

@@ -193,6 +193,49 @@ void sandbox_info_json(const struct sandbox *sb, struct json_out *o)
 	json_out_object_end(o);
 }
 
+/* Names of what was asked for and isn't there. */
+static void missing_json(struct json_span report, struct json_out *o)
+{
+	struct json_span key, row;
+
+	json_out_array(o, "missing");
+	for (struct json_iter it = json_iter_begin(report); json_iter_next(&it, &key, &row);) {
+		char name[64], asked[64], got[128];
+
+		if (json_string(json_get(row, "protection"), name, sizeof name) >= 0 &&
+			json_string(json_get(row, "asked"), asked, sizeof asked) >= 0 &&
+			json_string(json_get(row, "got"), got, sizeof got) >= 0 && strcmp(asked, "none") != 0 && strcmp(got, "none") == 0)
+			json_out_text(o, NULL, name);
+	}
+	json_out_array_end(o);
+}
+
+const struct rpc_done *answer_security(struct rpc_request *r, const struct sandbox *sb)
+{
+	struct json_span report = { sb->security, sb->security ? strlen(sb->security) : 0 };
+	struct buf b = BUF_INIT;
+	struct json_out o = json_out_to(&b);
+	const struct rpc_done *done;
+	struct err e = ERR_INIT;
+
+	if (!sb->host || !sb->host->reported || !report.at) {
+		err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s: there is no process to report its protections", sb->spec.id,
+			life_state_text(sb->life.state));
+		return rpc_error(r, &e, NULL);
+	}
+	json_out_object(&o, NULL);
+	json_out_text(&o, "id", sb->spec.id);
+	json_out_text(&o, "profile", sb->spec.profile);
+	json_out_bool(&o, "strict", sb->spec.strict);
+	json_out_u64(&o, "generation", sb->host->link.generation);
+	missing_json(report, &o);
+	json_out_raw(&o, "security", report.at, report.size);
+	json_out_object_end(&o);
+	done = rpc_result_raw(r, buf_text(&b), b.size);
+	buf_fini(&b);
+	return done;
+}
+
 const struct rpc_done *answer_info(struct rpc_request *r, const struct sandbox *sb)
 {
 	struct buf b = BUF_INIT;

@@ -89,6 +89,7 @@ struct host {
 	bool asked, killed;              /* HOST_STOP sent; KILL carried out for the life */
 	bool reported, ready;
 	bool ready_waits;                /* for its pid */
+	bool told;                       /* what to load */
 	bool found;                      /* taken over: no STATUS yet */
 	bool adopted;                    /* and the life has been told of it without one */
 	bool frozen;                     /* when it was taken over */
@@ -153,6 +154,9 @@ struct sandbox {
 	struct on_disk disk;
 	char *create_warnings;
 	bool put_pending, put_failed;
+	bool start_pending;              /* START was sent and not answered */
+	uint64_t placed_serial;          /* the object of this serial lies where its host finds it */
+	struct err place_err;            /* of the start at work: not ERR_OK when it couldn't be placed */
 	struct err failure;              /* why the start at work failed */
 	char failure_step[32];
 	char *module, *security;         /* JSON from READY and REPORT, owned; NULL: not known */
@@ -249,7 +253,7 @@ void watch_heard(struct sandbox *sb, uint64_t answers); /* its host has sent som
 
 /* ---- start.c ---- */
 void sandbox_start(struct sandbox *sb, enum life_from from);
-void sandbox_started_host(struct sandbox *sb, struct host *h); /* said BEGIN and START */
+void sandbox_tell_host(struct sandbox *sb); /* what to load, once all that has to come before has come */
 void sandbox_put_object(struct sandbox *sb);
 void sandbox_denied(struct sandbox *sb, const struct spawner_message *m); /* a forbidden system call */
 void sandbox_born(struct sandbox *sb, const struct spawner_message *m); /* its pid is known */
@@ -307,6 +311,7 @@ void restore_rows(void (*done)(void));
 void sandbox_info_json(const struct sandbox *sb, struct json_out *o);
 const char *sandbox_status_text(const struct sandbox *sb);
 void sandbox_row_json(const struct sandbox *sb, struct json_out *o);
+const struct rpc_done *answer_security(struct rpc_request *r, const struct sandbox *sb);
 const struct rpc_done *answer_info(struct rpc_request *r, const struct sandbox *sb);
 void answer_info_durable(struct rpc_request *r, struct sandbox *sb); /* the same, when what is shown is durable */
 

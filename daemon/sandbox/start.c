@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * From "start it" to a process that has been told what to load: the object is placed under a serial never used before, the
- * spawner makes the process, the first two messages go out at once. What comes back is talk.c's business. */
+ * From "start it" to a process that has been told what to load: the object is placed under a serial never used before, while the
+ * spawner makes the process. What comes back is talk.c's business. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -219,13 +219,17 @@ static void send_begin(struct sandbox *sb)
 	buf_fini(&b);
 }
 
-/* The second message: what to load. Under `strict` it waits for the report, since constructors run in dlopen. */
-void sandbox_started_host(struct sandbox *sb, struct host *h)
+/* The second message: what to load. It waits for the object, and under `strict` for the report, since constructors run in dlopen. */
+void sandbox_tell_host(struct sandbox *sb)
 {
+	struct host *h = sb->host;
 	char name[LIMIT_ID_BYTES + 1];
 	struct buf b = BUF_INIT;
 	struct json_out o = json_out_to(&b);
 
+	if (!h || h->told || sb->placed_serial != h->serial || (sb->spec.strict && !h->reported))
+		return;
+	h->told = true;
 	sandbox_object_name(h->serial, name);
 	json_out_object(&o, NULL);
 	json_out_text(&o, "path", name);
@@ -236,12 +240,24 @@ void sandbox_started_host(struct sandbox *sb, struct host *h)
 	buf_fini(&b);
 }
 
+/* The process is there, and there is nothing for it to load. */
+static void place_failed(struct sandbox *sb)
+{
+	if (!sb->host)
+		return;
+	sb->failure = sb->place_err;
+	(void)snprintf(sb->failure_step, sizeof sb->failure_step, "place");
+	sandbox_kill_host(sb, "its object could not be placed");
+	sandbox_fact(sb, LIFE_HOST_FAILED, LIFE_EXIT_NORMAL);
+}
+
 static void started(void *ctx, const struct spawner_message *m, int *fds, size_t n_fds)
 {
 	struct sandbox *sb = ctx;
 	struct err e = ERR_INIT;
 	char text[sizeof m->text];
 
+	sb->start_pending = false;
 	if (m->op != SPAWNER_STARTED || n_fds < 3) {
 		text_clean(text, sizeof text, m->text, strnlen(m->text, sizeof m->text));
 		err_set(&e, ERR_UNAVAILABLE, "the spawner can't make a process: %s", text);
@@ -255,8 +271,10 @@ static void started(void *ctx, const struct spawner_message *m, int *fds, size_t
 		sandbox_fact(sb, LIFE_BORN, LIFE_EXIT_NORMAL);
 		if (sb->host) {
 			send_begin(sb);
-			if (!sb->spec.strict)
-				sandbox_started_host(sb, sb->host);
+			if (sb->place_err.code != ERR_OK)
+				place_failed(sb);
+			else
+				sandbox_tell_host(sb);
 		}
 	}
 	sandbox_release(sb);
@@ -295,16 +313,41 @@ void sandbox_denied(struct sandbox *sb, const struct spawner_message *m)
 		(void)snprintf(sb->host->denied, sizeof sb->host->denied, "%.40s, which profile %s forbids", call, sb->spec.profile);
 }
 
+/* It was placed while the process was being made. */
 static void start_placed(struct sandbox *sb, uint64_t serial, const struct err *error)
 {
+	if (serial != sb->last_serial || (!sb->start_pending && (!sb->host || sb->host->serial != serial))) {
+		char path[LIMIT_PATH_BYTES + 1];
+
+		sandbox_path(sb, serial, path); /* the start has ended meanwhile */
+		(void)unlink(path);
+		return;
+	}
+	if (error) {
+		sb->place_err = *error;
+		place_failed(sb);
+		return;
+	}
+	sb->placed_serial = serial;
+	sandbox_tell_host(sb);
+	if (sb->create_object && !sb->put_pending)
+		sandbox_put_object(sb);
+}
+
+/* Object and process are made at the same time: the one by the storage thread, the other by the spawner and a zygote. */
+void sandbox_start(struct sandbox *sb, enum life_from from)
+{
+	const struct version *v = sandbox_running_version(sb);
+	static const char *const from_text[] = { [LIFE_FROM_FRESH] = "fresh", [LIFE_FROM_KEPT] = "kept", [LIFE_FROM_SEALED] = "sealed" };
 	struct spawner_message m;
 	struct err e = ERR_INIT;
 
-	(void)serial;
-	if (error) {
-		begin_failed(sb, error, "place");
-		return;
-	}
+	if (sb->state_fd < 0 && !sb->disk.kept_there)
+		from = LIFE_FROM_FRESH; /* it was there, and could not be read */
+	(void)snprintf(sb->state_from, sizeof sb->state_from, "%s", from_text[from]);
+	sb->put_failed = false;
+	sb->place_err = (struct err)ERR_INIT;
+	sb->last_serial++;
 	spawner_message_init(&m, SPAWNER_START, sb->spec.id);
 	m.limits = sb->spec.limits;
 	(void)snprintf(m.name, sizeof m.name, "%s", sb->spec.profile);
@@ -314,20 +357,7 @@ static void start_placed(struct sandbox *sb, uint64_t serial, const struct err *
 		sandbox_release(sb);
 		return;
 	}
-	if (sb->create_object && !sb->put_pending)
-		sandbox_put_object(sb);
-}
-
-void sandbox_start(struct sandbox *sb, enum life_from from)
-{
-	const struct version *v = sandbox_running_version(sb);
-	static const char *const from_text[] = { [LIFE_FROM_FRESH] = "fresh", [LIFE_FROM_KEPT] = "kept", [LIFE_FROM_SEALED] = "sealed" };
-
-	if (sb->state_fd < 0 && !sb->disk.kept_there)
-		from = LIFE_FROM_FRESH; /* it was there, and could not be read */
-	(void)snprintf(sb->state_from, sizeof sb->state_from, "%s", from_text[from]);
-	sb->put_failed = false;
-	sb->last_serial++;
+	sb->start_pending = true;
 	place_submit(sb, v ? NULL : sb->create_object, v ? v->sha256 : sb->candidate.sha256, sb->last_serial, false, from != LIFE_FROM_FRESH,
 		start_placed);
 }

@@ -137,7 +137,7 @@ static void on_report(struct sandbox *sb, const struct host_message *head, const
 	if (!sb->spec.strict)
 		return;
 	if (strict_accepts(sb, report)) {
-		sandbox_started_host(sb, sb->host);
+		sandbox_tell_host(sb);
 		return;
 	}
 	events_add(sb->control->events, "sandbox.refused", sb->spec.id, sb->spec.owner, "why", sb->failure.text);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/spawner/calls.h"
@@ -352,20 +353,34 @@ static void emit_all(struct maker *m)
 	(void)emit_load(m, at, OFFSET(arch));
 }
 
+/* The maker is larger than the stack that some give a daemon (64 KiB). */
+static int build(struct maker *m, struct filter *ret, struct err *e)
+{
+	ranges_make(m);
+	stretches_make(m);
+	emit_all(m);
+	if (m->n > BPF_MAXINSNS)
+		return err_set(e, ERR_INTERNAL, "the filter of profile %s has %zu instructions, more than the kernel takes (%d)",
+			m->policy->name, m->n, BPF_MAXINSNS);
+	ret->fd = fd_memfd("filter", m->code + BPF_MAXINSNS - m->n, m->n * sizeof *m->code, true);
+	if (ret->fd < 0)
+		return err_sys(e, ERR_UNAVAILABLE, "cannot make a memfd for the filter of profile %s", m->policy->name);
+	ret->n_instructions = (uint32_t)m->n;
+	return 0;
+}
+
 int filter_build(const struct policy *p, uint64_t weaken, bool listener, struct filter *ret, struct err *e)
 {
-	struct maker m = { .policy = p, .weaken = weaken, .listener = listener };
+	struct maker *m = calloc(1, sizeof *m);
+	int result;
 
 	*ret = (struct filter){ .fd = -1 };
-	ranges_make(&m);
-	stretches_make(&m);
-	emit_all(&m);
-	if (m.n > BPF_MAXINSNS)
-		return err_set(e, ERR_INTERNAL, "the filter of profile %s has %zu instructions, more than the kernel takes (%d)",
-			p->name, m.n, BPF_MAXINSNS);
-	ret->fd = fd_memfd("filter", m.code + BPF_MAXINSNS - m.n, m.n * sizeof *m.code, true);
-	if (ret->fd < 0)
-		return err_sys(e, ERR_UNAVAILABLE, "cannot make a memfd for the filter of profile %s", p->name);
-	ret->n_instructions = (uint32_t)m.n;
-	return 0;
+	if (!m)
+		return err_set(e, ERR_LIMIT_EXCEEDED, "no memory to make the filter of profile %s", p->name);
+	m->policy = p;
+	m->weaken = weaken;
+	m->listener = listener;
+	result = build(m, ret, e);
+	free(m);
+	return result;
 }

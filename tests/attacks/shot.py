@@ -418,6 +418,8 @@ class Shot:
         """What the module said that stopped it; for people."""
         if self.error:
             return self.error
+        if self.row.pair and self.ret is not None and self.ret >= 0:
+            return "%d of 16 bits" % self.ret
         return self.errno or ("ret %s" % self.ret)
 
 

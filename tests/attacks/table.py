@@ -17,6 +17,8 @@ OPEN_FILES, PROCESSES, SCRATCH = "open-files", "processes", "scratch-bytes"
 NET, ROOT, LANDLOCK, SECCOMP, CODE, TREE_END = "network", "own-root", "files", "system-calls", "new-code", "end-of-the-whole-tree"
 TREE_PROCESSES, TREE_MEMORY, PARENT = "processes-of-the-whole-tree", "memory-of-the-whole-tree", "ends-with-its-spawner"
 
+# What stands only together: a root needs a mount namespace; an ordinary user's namespaces need one of users; the network is the filter's.
+JOINED = ((ROOT, MNT_NS), (USER_NS, PID_NS), (SECCOMP, NET))
 OUTSIDE = (ROOT, MNT_NS, LANDLOCK)          # files that aren't the sandbox's
 OTHERS = (SECCOMP, PID_NS, LANDLOCK, USER_NS)  # processes that aren't
 PROC = OTHERS + (ROOT, MNT_NS)              # the same by /proc
@@ -72,6 +74,8 @@ Row("read-link", "C17", "files.follow_link", OUTSIDE, j.brings("secret"), lambda
 Row("metadata", "", "files.metadata", OUTSIDE, j.brings(lambda s: "size=%d" % s.odd_size), lambda s: {"path": os.path.join(s.folder, "odd")})
 Row("chroot-out", "C13", "files.chroot_out", OUTSIDE + (SECCOMP,), j.brings("secret"), lambda s: {"path": s.canary, "text": os.path.join(s.folder, "root")})
 Row("leaked-descriptors", "C2", "files.leaked", (), j.brings("secret"), canary, always="the spawner closes all but four of them")
+Row("surplus-descriptors", "C2", "files.leaked", (), lambda s: set(s.now.descriptors) - {0, 1, 2, 3} or any(os.path.isdir(
+    "/proc/%d/fd/%d" % (s.pid, fd)) for fd in s.now.descriptors), canary, always="the spawner and the zygote close all but four of them", quick=True)
 Row("write-canary", "C18", "files.write_file", OUTSIDE, j.folder_changed, canary, each=True, quick=True)
 Row("truncate-canary", "C18", "files.truncate_file", OUTSIDE, j.folder_changed, canary, each=True)
 for what in ("create_file", "make_folder", "make_socket", "make_fifo"):
@@ -128,18 +132,18 @@ Row("kcmp", "C9", "processes.compare", OTHERS, j.brings(lambda s: s.victim.facts
 Row("robust-list", "C9", "processes.robust_list", OTHERS, j.brings(lambda s: s.victim.facts["robust"]), victim(), victim=())
 Row("memory-of-control", "C9", "processes.scan_memory", PROC + POWER + (DUMP,), j.brings(lambda s: s.arena.keeper_secret),
     lambda s: {"pid": s.arena.control, "text": "PLANTED"}, timeout_ms=30000)
-Row("memory-of-spawner", "C9", "processes.scan_memory", PROC + POWER + (DUMP,), j.brings(lambda s: s.arena.keeper_secret),
-    lambda s: {"pid": s.daemon.pid, "text": "PLANTED"}, timeout_ms=30000)
+Row("memory-of-spawner", "C9", "processes.scan_memory", PROC + POWER + (DUMP,), j.brings(lambda s: s.arena.environment_secret),
+    lambda s: {"pid": s.daemon.pid, "text": "SANDBOXD_TEST_SECRET="}, timeout_ms=30000)
 Row("memory-of-sibling", "C9", "processes.scan_memory", PROC + POWER + (DUMP,), j.brings(lambda s: s.arena.keeper_secret),
     lambda s: {"pid": s.arena.keeper_pid, "text": "PLANTED"}, timeout_ms=30000)
 for n, what in enumerate(("kill", "tkill", "tgkill", "sigqueue", "tgsigqueue", "pidfd", "kill-all", "kill-group", "fasync")):
-    Row("signal-" + what, "C30", "processes.send_signal", (PID_NS, LANDLOCK, SECCOMP), j.signalled, victim(n=n), victim=(), each=what in ("kill", "kill-all"),
+    Row("signal-" + what, "C30", "processes.send_signal", (PID_NS, LANDLOCK) + ((SECCOMP,) if what == "fasync" else ()), j.signalled, victim(n=n), victim=(), each=what in ("kill", "kill-all"),
         alone=what == "kill-all", quick=what == "kill")
 Row("lower-its-limit", "C9", "processes.victim_limit", OTHERS, j.rescheduled, victim(), victim=())
 for what in ("nice", "affinity", "scheduler", "io"):
     Row("change-its-" + what, "C9", "processes.victim_" + what, (SECCOMP, PID_NS), j.rescheduled, victim(), victim=())
-Row("orphans", "B1", "processes.daemonise", (PID_NS, TREE_END), j.survives, lambda s: {"text": s.nonce, "n": 3}, after=True, quick=True)
-Row("born-as-sibling", "B1", "processes.sibling", (PID_NS, TREE_END, SECCOMP), j.survives, lambda s: {"text": s.nonce}, after=True)
+Row("orphans", "B1", "processes.daemonise", (PID_NS, TREE_END, UID, CAPS), j.survives, lambda s: {"text": s.nonce, "n": 3}, after=True, quick=True)
+Row("born-as-sibling", "B1", "processes.sibling", (PID_NS, TREE_END, SECCOMP, UID, CAPS), j.survives, lambda s: {"text": s.nonce}, after=True)
 Row("outlive-the-daemon", "C30", "processes.outlive", (PARENT, SECCOMP), j.alive_long_after, special="outlive")
 Row("stops-itself", "B9", "processes.stop_itself", (), j.survives, after=True, timeout_ms=300, always="SIGKILL can't be refused")
 Row("blocks-all-signals", "B9", "processes.ignore_everything", (), j.survives, after=True, timeout_ms=300, always="SIGKILL can't be refused")
@@ -191,7 +195,7 @@ Row("fanotify", "", "kernel.all_files", (SECCOMP,), j.grew("fanotify"))
 Row("inotify-library", "C26", "kernel.watch", (SECCOMP,), j.grew("inotify"), lambda s: {"path": LIBC})
 Row("memfd-secret", "", "kernel.secret_memory", (SECCOMP,), j.grew("secretmem"), profiles=("high",))
 Row("memfd", "C11", "kernel.memory_file", (SECCOMP,), j.grew("memfd:"), lambda s: {"text": s.nonce}, profiles=("high",))
-Row("message-queue", "C26", "kernel.queue", (SECCOMP,), j.grew("/[0-9]{14}"), lambda s: {"text": s.nonce}, profiles=("high",))
+Row("message-queue", "C26", "kernel.queue", (SECCOMP, LANDLOCK), j.grew("/[0-9]{14}"), lambda s: {"text": s.nonce}, profiles=("high",))
 Row("own-filter", "", "kernel.own_filter", (SECCOMP,), j.grew("seccomp"))
 Row("kernel-log", "", "kernel.kernel_log", (SECCOMP,) + POWER, j.brings("secret"), users=("root",), prepare=lambda s: s.log_to_kernel())
 for n, what in enumerate(("clock-settime", "settimeofday", "adjtimex", "clock-adjtime")):
@@ -206,16 +210,14 @@ Row("pkey-execute-later", "C11", "code.execute_later", NEW_CODE, j.executable, l
 Row("change-own-code", "C11", "code.change_code", NEW_CODE, j.executable, folder, each=True)
 Row("change-own-code-by-proc", "C11", "code.change_code_by_proc", PROC + (DUMP,), j.executable, folder)
 Row("map-memory-file", "C11", "code.from_memory_file", NEW_CODE, j.executable, lambda s: {"text": s.nonce}, remains=("medium",))
-Row("map-scratch-file", "C11", "code.from_file", NEW_CODE + (ROOT, MNT_NS, LANDLOCK), j.executable, lambda s: {"text": s.nonce})
-Row("map-outside-file", "C11", "code.from_file", NEW_CODE + OUTSIDE, j.executable, folder)
+Row("map-written-file", "C11", "code.from_file", NEW_CODE + OUTSIDE + (SCRATCH,), j.executable, folder)
 Row("map-segment", "C11", "code.from_segment", NEW_CODE, j.executable, lambda s: {"text": s.nonce})
 Row("execute-by-personality", "C11", "code.by_personality", NEW_CODE, j.executable, lambda s: {"text": s.nonce})
 Row("execute-stack", "C11", "code.stack_code", NEW_CODE, j.executable, lambda s: {"text": s.nonce})
 Row("execute-shared", "C11", "code.grow_code", NEW_CODE, j.executable, lambda s: {"text": s.nonce})
 Row("run-program", "C11", "code.run_program", NEW_CODE + OUTSIDE, j.runs_program, lambda s: {"path": os.path.join(s.folder, "pause"), "text": s.nonce})
 Row("run-memory", "C11", "code.run_memory", NEW_CODE, j.runs_program, lambda s: {"text": s.nonce}, quick=True)
-Row("run-written", "C11", "code.run_written", NEW_CODE + OUTSIDE, j.runs_program, folder)
-Row("run-scratch", "C11", "code.run_written", NEW_CODE + (ROOT, MNT_NS, LANDLOCK), j.runs_program, lambda s: {"text": s.nonce})
+Row("run-written", "C11", "code.run_written", NEW_CODE + OUTSIDE + (SCRATCH,), j.runs_program, folder)
 Row("run-by-loader", "C11", "code.run_by_loader", NEW_CODE + OUTSIDE, j.runs_program, lambda s: {"path": "/bin/sleep", "text": s.nonce})
 
 # ---- while it is being loaded ----
@@ -266,6 +268,7 @@ Row("environment", "B10", "look.environment", (), j.brings(lambda s: s.arena.env
 
 SMALL = {"max_processes": 20, "max_open_files": 32, "max_memory": 32 << 20, "max_file_size": 1 << 20}
 COUNT = (PROCESSES,)
+INODES = 4200  # a little more than a scratch folder may have
 Row("forks", "B42", "bombs.forks", COUNT, j.more_processes, lambda s: {"text": s.nonce, "n": 60}, limits=SMALL, quick=True)
 Row("threads", "B42", "bombs.threads", COUNT, j.more_threads, lambda s: {"n": 60}, limits=dict(SMALL, max_memory=64 << 20))
 for n, what in enumerate(("malloc", "map", "shared-map", "memory-file", "break", "growing-stack")):
@@ -275,8 +278,8 @@ for n, what in enumerate(("malloc", "map", "shared-map", "memory-file", "break",
 Row("memory-locked", "B44", "bombs.locked", (SECCOMP,), lambda s: world.kib(s.pid, "VmLck") >= 4096, lambda s: {"n": 4})
 Row("descriptors", "", "bombs.descriptors", (OPEN_FILES,), j.more_descriptors, lambda s: {"n": 200}, limits=SMALL)
 Row("big-file", "", "bombs.big_file", (FILE_SIZE,), j.files_beyond(2), lambda s: {"text": s.nonce, "n": 4}, limits=SMALL)
-Row("scratch-full", "", "bombs.many_files", (SCRATCH,), j.files_beyond(72), lambda s: {"text": s.nonce, "n": 100, "m": 1}, limits={"max_memory": 256 << 20})
-Row("scratch-inodes", "", "bombs.many_files", (SCRATCH,), j.files_beyond(0, 66000), lambda s: {"text": s.nonce, "n": 70000}, timeout_ms=30000)
+Row("scratch-full", "", "bombs.many_files", (SCRATCH,) + OUTSIDE, j.files_beyond(70), lambda s: {"path": s.folder, "text": s.nonce, "n": 76, "m": 1}, limits={"max_memory": 256 << 20})
+Row("scratch-inodes", "", "bombs.many_files", (SCRATCH,) + OUTSIDE, j.files_beyond(0, INODES), lambda s: {"path": s.folder, "text": s.nonce, "n": INODES + 50}, timeout_ms=30000)
 Row("stack", "", "bombs.stack", (STACK,), j.stack_above(12), lambda s: {"n": 16 << 10})
 Row("spin", "B9", "bombs.spin", (), j.survives, after=True, timeout_ms=300, always="SIGKILL can't be refused")
 
@@ -293,6 +296,6 @@ for what in ("memory_key", "semaphore", "message"):
 Row("covert-posix-queue", "C26", "covert.posix", (IPC_NS, SECCOMP), None, pair, pair=True)
 Row("covert-shm-file", "C26", "covert.shm_file", OUTSIDE, None, lambda s: dict(pair(s), path="/dev/shm"), pair=True)
 Row("covert-abstract-name", "C26", "covert.name", NETWORK, None, pair, pair=True)
-Row("covert-keyring", "C26", "covert.key", (SECCOMP, UID, USER_NS), None, pair, pair=True)
+Row("covert-keyring", "C26", "covert.key", (SECCOMP, UID, CAPS, USER_NS), None, pair, pair=True)
 for what, name in (("count", "process-count"), ("free", "free-memory"), ("inode", "inode-numbers"), ("busy", "processor-time")):
     Row("covert-" + name, "C26", "covert." + what, (), None, pair, pair=True, remains=True)

@@ -68,7 +68,7 @@ class Life(Case):
 
     def test_temporary(self):
         for n, (function, args, status) in enumerate((("exit_now", {"status": 0}, "stopped"), ("exit_now", {"status": 2}, "failed"),
-                                                      ("segv", {}, "failed"), ("raise", {"signal": 9}, "failed"))):
+                                                      ("segv", {}, "failed"), ("raise", {"signal": 15}, "failed"))):
             name = "t%d" % n
             self.client.create(name, module("crash_call"), restart="temporary")
             self.dies(name, function, **args)
@@ -226,7 +226,7 @@ class Fuse(Case):
     def create(self, how, **params):
         if how == "hang":  # runs into it; the others need only be started on a busy machine too
             params["start_timeout_ms"] = 500 * MULTIPLIER
-        self.client.create("f", module("fuse"), config={"path": self.path, "how": how}, **params)
+        self.client.create("f", module("fuse"), profile="low", config={"path": self.path, "how": how}, **params)
         self.client.call("f", "increment", by=3)
 
     def blow(self):

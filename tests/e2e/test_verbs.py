@@ -12,7 +12,7 @@ from harness import (BUILD, COUNTER1, COUNTER2, Case, ctl, error_code, example_s
 
 DONE, FAILED, USAGE, NOT_FOUND, STATE, TIMEOUT, DOWN, DENIED, REFUSED, RELOAD = range(10)
 VERBS = {  # operands that name the sandbox `x`
-    "create": ["x", COUNTER1], "destroy": ["x"], "start": ["x"], "stop": ["x"], "restart": ["x"], "list": [], "info": ["x"],
+    "create": ["x", COUNTER1], "destroy": ["x"], "start": ["x"], "stop": ["x"], "restart": ["x"], "list": [], "info": ["x"], "security": ["x"],
     "freeze": ["x"], "thaw": ["x"], "reset": ["x"], "explain": ["x"],
     "group-create": ["g"], "group-list": [], "group-info": ["x"], "group-destroy": ["x"], "group-add": ["x", "y"], "group-remove": ["x", "y"],
     "group-start": ["x"], "group-stop": ["x"], "group-restart": ["x"], "group-reset": ["x"], "tree": [],
@@ -64,6 +64,7 @@ class Verbs(Case):
         self.assertEqual(self.run_ctl(DONE, "rollback", "x", "2", "--json")["to"], 2)
         self.assertEqual(self.both(DONE, "versions", "x")["current"], 2)
         self.assertEqual(self.both(DONE, "info", "x")["id"], "x")
+        self.assertEqual([r["protection"] for r in self.both(DONE, "security", "x")["security"]][:2], ["own uid", "groups"])
         self.assertEqual(self.run_ctl(DONE, "info", "x", "--functions").out.split(), ["increment", "work", "get", "set_step"])
         self.assertEqual([s["id"] for s in self.both(DONE, "list")["sandboxes"]], ["x", "y"])
         self.assertEqual(self.run_ctl(DONE, "list", "--quiet").out, "x\ny\n")

@@ -156,13 +156,13 @@ static int root_fill(int root_fd, int objects_fd)
 	static const char *const libraries[] = { "/usr/lib", "/usr/lib64", "/lib", "/lib64" };
 	struct mount_attr attributes = { .attr_set = MOUNT_ATTR_RDONLY };
 
-	if (mkdirat(root_fd, "usr", 0755) == -1 || mkdirat(root_fd, ZYGOTE_OBJECTS + 1, 0755) == -1 ||
-		mkdirat(root_fd, ZYGOTE_WRITABLE + 1, 0755) == -1 || mkdirat(root_fd, ZYGOTE_SCRATCH + 1, 0755) == -1)
+	if (mkdirat(root_fd, "usr", 0755) == -1 || mkdirat(root_fd, &ZYGOTE_OBJECTS[1], 0755) == -1 ||
+		mkdirat(root_fd, &ZYGOTE_WRITABLE[1], 0755) == -1 || mkdirat(root_fd, &ZYGOTE_SCRATCH[1], 0755) == -1)
 		return -1;
 	for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
 		if (library_folder(root_fd, libraries[i]) == -1)
 			return -1;
-	if (objects_fd != -1 && zygote_attach(objects_fd, root_fd, ZYGOTE_OBJECTS + 1) == -1)
+	if (objects_fd != -1 && zygote_attach(objects_fd, root_fd, &ZYGOTE_OBJECTS[1]) == -1)
 		return -1;
 	return (int)syscall(SYS_mount_setattr, root_fd, "", AT_EMPTY_PATH, &attributes, sizeof attributes);
 }

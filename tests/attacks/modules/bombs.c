@@ -122,22 +122,28 @@ static int big_file(struct sbx *x, void *self)
 	return said(x, mib ? mib : -1);
 }
 
-/* Files of m MiB, n of them; m 0: empty ones, for the inodes. */
-static int many_files(struct sbx *x, void *self)
+static bool one_file(const char *folder, const char *text, long number, long mib)
 {
 	char name[512];
+	int fd;
+	bool whole;
+
+	(void)snprintf(name, sizeof name, "%s/%s-%ld", folder, text, number);
+	fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	whole = fd >= 0 && write_mib(fd, mib) == mib;
+	if (fd >= 0)
+		close(fd);
+	return whole;
+}
+
+/* Files of m MiB, n of them; m 0: empty ones, for the inodes. In its folder, and when that is full, or isn't one to write to, in path. */
+static int many_files(struct sbx *x, void *self)
+{
 	long made = 0;
 
 	(void)self;
-	for (; made < n_of(x); made++) {
-		int fd;
-
-		(void)snprintf(name, sizeof name, "%s%s%s-%ld", path_of(x), *path_of(x) ? "/" : "./", text_of(x), made);
-		fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-		if (fd < 0 || write_mib(fd, m_of(x)) < m_of(x))
-			break;
-		close(fd);
-	}
+	while (made < n_of(x) && (one_file(".", text_of(x), made, m_of(x)) || one_file(path_of(x), text_of(x), made, m_of(x))))
+		made++;
 	return said(x, made ? made : -1);
 }
 

@@ -63,7 +63,7 @@ static int change_code(struct sbx *x, void *self)
 static int change_code_by_proc(struct sbx *x, void *self)
 {
 	const char *t = text_of(x);
-	int fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	int fd = (prctl(PR_SET_DUMPABLE, 1), open("/proc/self/mem", O_RDWR | O_CLOEXEC)); /* else it would be root's file */
 	long r = fd < 0 ? -1 : pwrite(fd, t, strlen(t), (off_t)(uintptr_t)(victim_code + 16));
 
 	(void)self;
@@ -81,13 +81,16 @@ static int from_memory_file(struct sbx *x, void *self)
 	return said(x, map_code(filled(text_of(x), memfd_create("code", MFD_CLOEXEC))));
 }
 
-/* From a file that it writes: in its scratch folder, or where path says. */
+/* From a file that it writes: in its scratch folder, else where path says. */
 static int from_file(struct sbx *x, void *self)
 {
 	char name[512];
+	long r = map_code(filled(text_of(x), open("code", O_RDWR | O_CREAT | O_CLOEXEC, 0700)));
 
 	(void)self;
-	(void)snprintf(name, sizeof name, "%s%scode", path_of(x), *path_of(x) ? "/" : "");
+	if (r == 0)
+		return said(x, r);
+	(void)snprintf(name, sizeof name, "%s/code", path_of(x));
 	return said(x, map_code(filled(text_of(x), open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0700))));
 }
 
@@ -182,18 +185,6 @@ static int run_program(struct sbx *x, void *self)
 	return said(x, run(x, path_of(x), -1));
 }
 
-static int copy_of(const char *from, int to)
-{
-	char bytes[PAGE];
-	int fd = open(from, O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	while (fd >= 0 && to >= 0 && (n = read(fd, bytes, sizeof bytes)) > 0)
-		if (write(to, bytes, (size_t)n) != n)
-			return -1;
-	return fd >= 0 ? to : -1;
-}
-
 /* The program comes out of the module itself where no file can be read: `#!` of a script needs one, so an ELF of 120 bytes. */
 static const unsigned char tiny[] = {
 	0x7f, 'E', 'L', 'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0x3e, 0, 1, 0, 0, 0, 0x78, 0, 0x40, 0, 0, 0, 0, 0, 0x40, 0, 0, 0,
@@ -211,19 +202,28 @@ static int run_memory(struct sbx *x, void *self)
 	return said(x, run(x, NULL, fd));
 }
 
+static long write_and_run(struct sbx *x, const char *name)
+{
+	int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
+
+	if (fd < 0 || write(fd, tiny, sizeof tiny) != (ssize_t)sizeof tiny)
+		return -1;
+	(void)fchmod(fd, 0755);
+	close(fd);
+	return run(x, name, -1);
+}
+
+/* In its scratch folder, else where path says. */
 static int run_written(struct sbx *x, void *self)
 {
 	char name[512];
-	int fd;
+	long r = write_and_run(x, "./attack-program");
 
 	(void)self;
-	(void)snprintf(name, sizeof name, "%s%sattack-program", path_of(x), *path_of(x) ? "/" : "./");
-	fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
-	if (fd < 0 || write(fd, tiny, sizeof tiny) != (ssize_t)sizeof tiny)
-		return said(x, -1);
-	(void)fchmod(fd, 0755);
-	close(fd);
-	return said(x, run(x, name, -1));
+	if (r >= 0)
+		return said(x, r);
+	(void)snprintf(name, sizeof name, "%s/attack-program", path_of(x));
+	return said(x, write_and_run(x, name));
 }
 
 /* ld.so as the program: a file without x permission, or on noexec, is mapped, not executed. */
@@ -236,17 +236,6 @@ static int run_by_loader(struct sbx *x, void *self)
 	return said(x, run(x, program, -1));
 }
 
-static int run_copy(struct sbx *x, void *self)
-{
-	int fd = open("./copy", O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
-
-	(void)self;
-	if (copy_of(path_of(x), fd) < 0)
-		return said(x, -1);
-	close(fd);
-	return said(x, run(x, "./copy", -1));
-}
-
 ATTACKS(code, ATTACK(write_and_execute), ATTACK(execute_later), ATTACK(change_code), ATTACK(change_code_by_proc), ATTACK(from_memory_file),
 	ATTACK(from_file), ATTACK(from_segment), ATTACK(by_personality), ATTACK(stack_code), ATTACK(grow_code), ATTACK(run_program),
-	ATTACK(run_memory), ATTACK(run_written), ATTACK(run_by_loader), ATTACK(run_copy));
+	ATTACK(run_memory), ATTACK(run_written), ATTACK(run_by_loader));

@@ -135,6 +135,7 @@ int64_t jobs_deadline(const struct spawner *sp);
 /* ---- freeze.c ---- */
 int entry_freeze(struct spawner *sp, struct entry *entry, struct err *e); /* -1: some run on, so all do */
 void entry_thaw(struct spawner *sp, struct entry *entry);
+void entry_orphans_kill(struct spawner *sp, struct entry *entry);          /* what the host that has ended left behind */
 bool freeze_covers(struct spawner *sp, pid_t pid, uid_t uid);             /* was it stopped, since its sandbox is frozen? */
 
 /* ---- reap.c ---- */

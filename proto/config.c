@@ -50,6 +50,7 @@ static const struct key {
 	KEY(max_jobs, KIND_U32, 1, LIMIT_JOBS),
 	KEY(compile_memory_bytes, KIND_U64, 16u << 20, INT64_MAX), /* with less no compiler starts */
 	KEY(compile_timeout_ms, KIND_U32, 100, 3600000),
+	KEY(shutdown_timeout_ms, KIND_U32, 1000, LIMIT_DAEMON_SHUTDOWN_MS),
 #undef KEY
 #undef FIELD
 };
@@ -121,6 +122,7 @@ void config_defaults(struct config *c, uid_t uid)
 		.max_jobs = 2,
 		.compile_memory_bytes = DEFAULT_COMPILE_MEMORY_BYTES,
 		.compile_timeout_ms = DEFAULT_COMPILE_TIMEOUT_MS,
+		.shutdown_timeout_ms = DEFAULT_DAEMON_SHUTDOWN_MS,
 	};
 	if (uid != 0)
 		user_paths(c, uid);

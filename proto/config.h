@@ -41,6 +41,7 @@ struct config {
 	uint32_t max_jobs;
 	uint64_t compile_memory_bytes;
 	uint32_t compile_timeout_ms;
+	uint32_t shutdown_timeout_ms;              /* the daemon's own end */
 };
 
 void config_defaults(struct config *c, uid_t uid);   /* the compiled-in defaults for root or for a user (XDG folders) */

@@ -138,6 +138,8 @@
 #define DEFAULT_SCRATCH_BYTES        (64ull << 20) /* a host's own folder, in memory */
 #define DEFAULT_START_TIMEOUT_MS     10000
 #define DEFAULT_SHUTDOWN_MS          5000
+#define DEFAULT_DAEMON_SHUTDOWN_MS   60000   /* the longest that the daemon's own end may take, whatever its sandboxes ask; below systemd's 90 s */
+#define LIMIT_DAEMON_SHUTDOWN_MS     3600000
 #define DEFAULT_QUIESCE_TIMEOUT_MS   5000
 #define DEFAULT_REHEARSE_TIMEOUT_MS  10000
 #define DEFAULT_CALL_TIMEOUT_MS      30000

@@ -83,6 +83,7 @@ enum spawner_op {
 	SPAWNER_JOB_KILL,   /* value = tag of the JOB: its client has gone. No reply of its own; JOB_DONE follows */
 	SPAWNER_FINISHED,   /* all hosts are stopped, clients answered: end the daemon. No reply: the spawner ends control too */
 	SPAWNER_STOP,       /* a client asked for the end of the daemon: as SIGTERM. No reply; STOP_ASKED follows */
+	SPAWNER_STOPPING,   /* value = ms that an orderly end takes at most: the spawner is patient for so long (shutdown_timeout_ms at most). No reply */
 	SPAWNER_REQUEST__N,
 
 	/* ---- replies ---- */

@@ -85,6 +85,7 @@ static void notice(void *ctx, const struct spawner_message *message, int *fds, s
 	case SPAWNER_JOB_KILL:
 	case SPAWNER_FINISHED:
 	case SPAWNER_STOP:
+	case SPAWNER_STOPPING:
 	case SPAWNER_REQUEST__N:
 	case SPAWNER_OK:
 	case SPAWNER_ERROR:

@@ -10,7 +10,8 @@
 #include "daemon/store/storage.h"
 #include "proto/log.h"
 
-#define SAVE_MS 1500 /* the save's share of the spawner's patience; the rest is for the processes to end */
+#define SAVE_MS 1500 /* for the end of a reload that is cut, and again for a save */
+#define OWN_MS  2000 /* for what is left to do then */
 
 static void shutdown_finish(void *ctx)
 {
@@ -86,13 +87,44 @@ void shutdown_stop(struct sandbox *sb)
 		sb->disk.by_daemon = before; /* it is stopping already, as somebody asked */
 }
 
+static uint64_t time_of(const struct sandbox *sb)
+{
+	return sb->life.process == LIFE_PROCESS_NONE ? 0 : sb->spec.policy.shutdown_ms + 2ull * SAVE_MS;
+}
+
+/* Those of a tree may have to end one after the other, all else at once. */
+static uint64_t time_needed(const struct control *c)
+{
+	uint64_t longest = 0;
+
+	for (struct group *g = group_first(); g; g = g->hh.next)
+		g->end_ms = 0;
+	for (struct sandbox *sb = registry_first(c->registry); sb; sb = registry_next(sb)) {
+		struct member *m = sb->member;
+
+		if (m)
+			group_top(m->in)->end_ms += time_of(sb);
+		else if (time_of(sb) > longest)
+			longest = time_of(sb);
+	}
+	for (struct group *g = group_first(); g; g = g->hh.next)
+		if (g->end_ms > longest)
+			longest = g->end_ms;
+	return longest + OWN_MS;
+}
+
 void shutdown_begin(struct control *c, uint64_t asked)
 {
+	struct spawner_message m;
+
 	struct sandbox *sb = registry_first(c->registry), *next;
 	bool first = !c->shutting_down;
 
 	if (!c->shutting_down) {
 		c->shutting_down = true;
+		spawner_message_init(&m, SPAWNER_STOPPING, NULL);
+		m.value = time_needed(c);
+		spawner_send(c->spawner, &m, NULL, 0);
 		log_info("stopping %zu sandboxes", registry_count(c->registry));
 		events_add(c->events, "daemon.stopping", NULL, 0, NULL, NULL);
 	} else if (asked < 2) {

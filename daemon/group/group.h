@@ -84,6 +84,7 @@ struct group {
 	uint64_t last_number;
 	bool stepping, start_again;      /* in a step; what follows when it is down */
 	bool for_daemon;                 /* its stop is the daemon's end */
+	uint64_t end_ms;                 /* the daemon's end: what its members may take */
 	unsigned writes;                 /* storage jobs that have not ended */
 	unsigned open_handles;
 	bool is_gone;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A sandbox is frozen by SIGSTOP to every process of it, and thawed by SIGCONT. They are found as the host's descendants, and as those that
+ * Every process of a sandbox: it is frozen by SIGSTOP to all of them, thawed by SIGCONT; what a host leaves behind gets SIGKILL. They are found as the host's descendants, and as those that
  * were left to this process (it is the reaper of orphans) and run as the sandbox's user, or, rootless, in the host's session. A process that
  * has a SIGSTOP coming can't fork any more, so each round finds only what was born before, and the rounds come to an end. */
 #include <dirent.h>
@@ -183,6 +183,23 @@ void entry_thaw(struct spawner *sp, struct entry *entry)
 {
 	(void)walk(sp, entry, SIGCONT);
 	entry->frozen = false;
+}
+
+void entry_orphans_kill(struct spawner *sp, struct entry *entry)
+{
+	struct walk w = { .sp = sp, .entry = entry, .signal = SIGKILL };
+	size_t before;
+	int rounds = 0;
+
+	do {
+		before = w.n;
+		children_reach(&w, getpid());
+		for (size_t i = 0; i < w.n && !w.failed; i++)
+			children_reach(&w, w.pids[i]);
+	} while (w.n != before && !w.failed && ++rounds < ROUNDS_MAX);
+	if (w.n > 0)
+		log_debug("sandbox=%s %zu processes that it left behind are killed", entry->sandbox, w.n);
+	free(w.pids);
 }
 
 bool freeze_covers(struct spawner *sp, pid_t pid, uid_t uid)

@@ -152,6 +152,8 @@ void reap_children(struct spawner *sp, int64_t now_ms)
 		zygotes_read(sp); /* whose it is may be said there */
 		if (is_leader(sp, info.si_pid))
 			(void)kill(-info.si_pid, SIGKILL);
+		if (table_find_pid(&sp->table, info.si_pid))
+			entry_orphans_kill(sp, table_find_pid(&sp->table, info.si_pid));
 		if (waitpid(info.si_pid, &status, WNOHANG) == info.si_pid)
 			child_reaped(sp, info.si_pid, status, now_ms);
 	}

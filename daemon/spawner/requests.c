@@ -281,6 +281,13 @@ static int on_stop(struct spawner *sp, struct request *r, struct err *e)
 	return 0;
 }
 
+static int on_stopping(struct spawner *sp, struct request *r, struct err *e)
+{
+	(void)e;
+	spawner_patience(sp, r->m->value);
+	return 0;
+}
+
 static int (*const handlers[SPAWNER_REQUEST__N])(struct spawner *, struct request *, struct err *) = {
 	[SPAWNER_READY] = on_ready,
 	[SPAWNER_TABLE] = on_table,
@@ -294,6 +301,7 @@ static int (*const handlers[SPAWNER_REQUEST__N])(struct spawner *, struct reques
 	[SPAWNER_JOB_KILL] = on_job_kill,
 	[SPAWNER_FINISHED] = on_finished,
 	[SPAWNER_STOP] = on_stop,
+	[SPAWNER_STOPPING] = on_stopping,
 };
 
 static void refuse(struct request *r, const struct err *e)

@@ -50,15 +50,27 @@ void spawner_end(struct spawner *sp, int exit_status)
 
 void spawner_stop_asked(struct spawner *sp, const char *by, int64_t now_ms)
 {
-	int64_t by_ms = now_ms + (sp->stop_asked == 0 ? STOP_MS : HURRY_MS);
+	int64_t first_ms = sp->config.shutdown_timeout_ms < STOP_MS ? sp->config.shutdown_timeout_ms : STOP_MS;
+	int64_t by_ms = now_ms + (sp->stop_asked == 0 ? first_ms : HURRY_MS);
 
 	if (sp->stop_asked == 0 || by_ms < sp->stop_by_ms)
 		sp->stop_by_ms = by_ms;
+	if (sp->stop_asked == 0)
+		sp->stop_asked_ms = now_ms;
 	sp->stop_asked++;
 	sp->stop_unsent = true;
 	log_info("stopping on %s", by);
 	if (sp->control.pid == 0)
 		spawner_end(sp, EXIT_DONE);
+}
+
+void spawner_patience(struct spawner *sp, uint64_t ms)
+{
+	uint64_t most = sp->config.shutdown_timeout_ms;
+	int64_t by_ms = sp->stop_asked_ms + (int64_t)(ms < most ? ms : most);
+
+	if (sp->stop_asked == 1 && by_ms > sp->stop_by_ms)
+		sp->stop_by_ms = by_ms;
 }
 
 static void signals_read(struct spawner *sp, int64_t now_ms)

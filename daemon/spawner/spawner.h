@@ -89,7 +89,7 @@ struct spawner {
 	struct control control;
 	int64_t drain_at_ms; /* the next look at the log pipes while no control lives */
 	uint32_t stop_asked; /* SIGTERM and SIGINT so far */
-	int64_t stop_by_ms;
+	int64_t stop_by_ms, stop_asked_ms;
 	bool stop_unsent, listener_unsent;
 	bool ending;        /* everything has been killed; reap and go */
 	int64_t ending_by_ms;
@@ -106,6 +106,7 @@ void spawner_close(struct spawner *sp);                                      /* 
 void spawner_end(struct spawner *sp, int exit_status);                       /* kill everything, then leave the loop */
 /* The daemon is to end, in order: control is told, and killed with all the rest when it takes too long. Asked again: sooner. */
 void spawner_stop_asked(struct spawner *sp, const char *by, int64_t now_ms);
+void spawner_patience(struct spawner *sp, uint64_t ms); /* what control says that it needs, unless somebody asked again */
 int spawner_take_uid(struct spawner *sp, uid_t *ret_uid, struct err *e);     /* rootless: (uid_t)-1 */
 
 /* ---- spawn.c: the parent's half of a birth ---- */
@@ -143,6 +144,7 @@ int64_t jobs_deadline(const struct spawner *sp);
 /* ---- freeze.c ---- */
 int entry_freeze(struct spawner *sp, struct entry *entry, struct err *e); /* -1: some run on, so all do */
 void entry_thaw(struct spawner *sp, struct entry *entry);
+void entry_orphans_kill(struct spawner *sp, struct entry *entry);          /* what the host that has ended left behind */
 bool freeze_covers(struct spawner *sp, pid_t pid, uid_t uid);             /* was it stopped, since its sandbox is frozen? */
 
 /* ---- reap.c ---- */

@@ -29,6 +29,7 @@ static const struct request_rule {
 	[SPAWNER_JOB] = { "JOB", true, false, SPAWNER_JOB_COMPILE_C, 1, 1 },
 	[SPAWNER_JOB_KILL] = { "JOB_KILL", false, false, 0, 0, 0 },
 	[SPAWNER_FINISHED] = { "FINISHED", false, false, 0, 0, 0 },
+	[SPAWNER_STOPPING] = { "STOPPING", false, false, 0, 0, 0 },
 	[SPAWNER_STOP] = { "STOP", false, false, 0, 0, 0 },
 };
 

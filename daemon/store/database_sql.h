@@ -13,7 +13,7 @@ enum table { SANDBOXES, GROUPS, TABLE__N };
 
 /* The same columns as those of sandboxes, for the same code. */
 #define GROUPS_TABLE \
-	"CREATE TABLE groups(id TEXT PRIMARY KEY NOT NULL, created_at INTEGER NOT NULL, wanted INTEGER NOT NULL," \
+	"CREATE TABLE IF NOT EXISTS groups(id TEXT PRIMARY KEY NOT NULL, created_at INTEGER NOT NULL, wanted INTEGER NOT NULL," \
 	" state_sha256 TEXT, state_bytes INTEGER NOT NULL, check_sum TEXT NOT NULL, spec TEXT NOT NULL) WITHOUT ROWID;"
 
 static const char schema[] =

@@ -206,6 +206,20 @@ static enum life_state stopping_stop(struct step *s)
 	return LIFE_STOPPING;
 }
 
+/* Wanted again before it was down: the stop goes on to its end, a start follows. */
+static enum life_state stopping_start(struct step *s)
+{
+	if (s->l->after_gone || s->l->after_start)
+		return NOT_TAKEN;
+	move_pending_replace(s, LIFE_REQUEST_START);
+	s->l->after_start = true;
+	if (!s->ev->keep_state) {
+		s->l->keep_wanted = false;
+		move_state_drop(s);
+	}
+	return LIFE_STOPPING;
+}
+
 static enum life_state stopping_destroy(struct step *s)
 {
 	if (s->l->pending == LIFE_REQUEST_DESTROY)
@@ -382,7 +396,7 @@ static handler *const table[LIFE__N][LIFE_EVENT__N] = {
 		[LIFE_RELOAD_DIED_SEALED] = reloading_died_sealed, [LIFE_TIMER] = reloading_timer,
 	},
 	[LIFE_STOPPING] = {
-		[LIFE_STOP] = stopping_stop, [LIFE_DESTROY] = stopping_destroy, [LIFE_RESET] = on_reset,
+		[LIFE_START] = stopping_start, [LIFE_STOP] = stopping_stop, [LIFE_DESTROY] = stopping_destroy, [LIFE_RESET] = on_reset,
 		[LIFE_HURRY] = stopping_hurry, [LIFE_BORN] = on_born, [LIFE_BEGIN_FAILED] = stopping_begin_failed,
 		[LIFE_EXITED] = stopping_exited, [LIFE_SAVE_DONE] = stopping_save_done,
 		[LIFE_SAVE_FAILED] = stopping_save_failed, [LIFE_RELOAD_END] = stopping_reload_end,

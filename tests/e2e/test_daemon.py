@@ -4,6 +4,7 @@
 import os
 import resource
 import signal
+import time
 import subprocess
 import tempfile
 
@@ -196,6 +197,40 @@ class Own(OwnCase):
             self.assertIsNone(d.process.poll())
             d.process.terminate()
             self.assertEqual(d.process.wait(DEADLINE_S), 0)
+
+    def test_the_end_is_as_long_as_the_sandboxes_ask(self):
+        """In reverse order, one after the other; those that ignore the stop are killed at their deadlines, not before."""
+        d = self.own_daemon()
+        with d.client() as c:
+            c.rpc("group.create", id="g")
+            for name, ms in (("a", 100), ("b", 4000), ("d", 4000)):
+                c.create(name, module("stubborn"), group="g", shutdown_ms=ms)
+            c.create("lone", module("tally"))
+            c.call("a", "increment", by=3)
+            d.look()
+            began = time.monotonic()
+            d.process.terminate()
+            wait_for(lambda: "stopping" in d.log(), "the stop")
+            with self.assertRaises(RpcError) as caught:
+                c.rpc("sandbox.list")
+            self.assertEqual(caught.exception.code, "shutting_down")
+        self.assertEqual(d.process.wait(DEADLINE_S), 0)
+        self.assertGreater(time.monotonic() - began, 8)
+        ends = [line for line in d.log().splitlines() if " ended after " in line]
+        self.assertEqual([line.split("sandbox=")[1].split()[0] for line in ends if "deadline" in line], ["d", "b", "a"])
+        d.start()
+        with d.client() as c:
+            wait_for(lambda: [c.status(n) for n in ("a", "b", "d", "lone")] == ["running"] * 4, "all to come back")
+            self.assertEqual(c.call("a", "get"), {"count": 3})
+            c.destroy("b")  # the others' deadlines end this test sooner
+            c.destroy("d")
+
+    def test_the_end_has_a_ceiling(self):
+        d = self.own_daemon(config="shutdown_timeout_ms = 1000\n")
+        with d.client() as c:
+            c.create("s", module("stubborn"), shutdown_ms=600000)
+        self.assertEqual(d.terminate(), 0)
+        self.assertIn("in time", d.log())
 
     def test_objects_are_there_after_a_restart(self):
         """What was stored is found by its hash."""

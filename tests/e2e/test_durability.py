@@ -468,14 +468,30 @@ class Damage(Durable):
     def test_newer_format(self):
         self.client.create("s", TALLY)
         self.assertEqual(self.daemon.terminate(), 0)
-        self.sql("UPDATE meta SET value = 2")
-        self.sql("PRAGMA user_version = 2")
+        self.sql("UPDATE meta SET value = 3")
+        self.sql("PRAGMA user_version = 3")
         before = {n: read(os.path.join(self.daemon.state, n)) for n in os.listdir(self.daemon.state) if "registry" in n}
         self.refuses("written by a newer sandboxd")
         self.assertEqual({n: read(os.path.join(self.daemon.state, n)) for n in os.listdir(self.daemon.state) if "registry" in n}, before)
+        self.sql("UPDATE meta SET value = 2")
+        self.sql("PRAGMA user_version = 2")
+        self.power_on()
+        self.up("s")
+
+    def test_older_format(self):
+        """A registry of the version before: its sandboxes come back, and groups can be kept from now on."""
+        self.client.create("s", TALLY)
+        self.assertEqual(self.daemon.terminate(), 0)
+        self.sql("DROP TABLE groups")
         self.sql("UPDATE meta SET value = 1")
         self.sql("PRAGMA user_version = 1")
         self.power_on()
+        self.up("s")
+        self.client.rpc("group.create", id="g")
+        self.client.rpc("group.add", id="g", sandbox="s")
+        self.assertEqual(self.daemon.terminate(), 0)
+        self.power_on()
+        self.assertEqual(self.client.rpc("group.info", id="g")["members"][0]["id"], "s")
         self.up("s")
 
     def test_newer_row(self):

@@ -68,6 +68,18 @@ class Freeze(Controlled):
         wait_for(lambda: self.client.info("f")["queue"]["waiting"] == 1, "the call to wait")
         return other, request
 
+    def test_waiting_for_it(self):
+        self.create()
+        other = self.daemon.client()
+        request = other.request("sandbox.wait", id="f", **{"for": "frozen"})
+        self.freeze()
+        self.assertEqual(other.result(request)["status"], "frozen")
+        self.refused("timeout", self.client.rpc, "sandbox.wait", id="f", timeout_ms=20, **{"for": "running"})
+        request = other.request("sandbox.wait", id="f", **{"for": "running"})
+        self.thaw()
+        self.assertEqual(other.result(request)["status"], "running")
+        other.close()
+
     def test_every_process_of_it_stops(self):
         host = self.create()
         path = os.path.join(self.folder, "steps")

@@ -220,6 +220,30 @@ class Groups(Grouped):
             self.assertGreaterEqual(info["next_restart_in_ms"], 0)
         wait_for(lambda: self.client.status("a") == "running", "it to run")
 
+    def test_frozen_members_are_stopped_with_their_group(self):
+        self.group("g")
+        self.member("a", "g")
+        self.member("b", "g")
+        self.client.call("a", "increment", by=2)
+        self.client.rpc("sandbox.freeze", id="a")
+        self.client.rpc("sandbox.freeze", id="b")
+        self.assertEqual(self.client.rpc("group.stop", id="g")["status"], "down")
+        self.assertEqual(self.daemon.hosts(), [])
+        self.client.rpc("group.start", id="g")
+        self.assertEqual(self.client.call("a", "get"), {"count": 2})
+
+    def test_reload_of_a_member(self):
+        """Its process goes on, or comes back from what was sealed: its group hears nothing of it."""
+        self.group("g")
+        self.member("a", "g")
+        self.client.call("a", "increment", by=2)
+        self.assertEqual(self.client.reload("a", module("tally_v2"))["to"], 2)
+        self.assertEqual(self.client.call("a", "get")["count"], 2)
+        self.assertEqual(self.info("g")["budget"]["used"], 0)
+        old = self.kill_host("a")
+        self.next_pid("a", old)
+        self.assertEqual((self.info("g")["budget"]["used"], self.client.info("a")["version"]), (1, 2))
+
     def test_nested_groups_escalate(self):
         self.group("top", intensity=1)
         self.group("low", parent="top", intensity=1)

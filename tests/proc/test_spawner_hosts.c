@@ -280,8 +280,8 @@ START_TEST(group_dies_with_its_host)
 }
 END_TEST
 
-/* Only where a sandbox has a uid of its own can its escaped processes be told from others'. */
-START_TEST(forget_ends_what_escaped)
+/* Only where a sandbox has a uid of its own can its escaped processes be told from others'; without, they end with the daemon. */
+START_TEST(what_escaped_ends_with_its_host)
 {
 	struct fixture f;
 	struct started s;
@@ -298,13 +298,61 @@ START_TEST(forget_ends_what_escaped)
 	tell(&s, "exit 0");
 	(void)notice_wait(&f, SPAWNER_EXITED);
 	end = (struct pollfd){ .fd = s.error };
-	ck_assert_int_eq(poll(&end, 1, 0), 0); /* it lives: the pipe has a writer */
-	ck_assert_uint_eq(ask(&f, message_of(SPAWNER_FORGET, "web"), NULL, 0, NULL, NULL).op, SPAWNER_OK);
 	if (geteuid() == 0)
 		eventually(poll(&end, 1, 0) == 1 && (end.revents & POLLHUP));
+	ck_assert_uint_eq(ask(&f, message_of(SPAWNER_FORGET, "web"), NULL, 0, NULL, NULL).op, SPAWNER_OK);
 	daemon_finish(&f);
 	eventually(poll(&end, 1, 0) == 1 && (end.revents & POLLHUP));
 	started_close(&s);
+}
+END_TEST
+
+static char process_state(pid_t pid)
+{
+	char path[40], text[256] = "", *at;
+	FILE *file;
+
+	(void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	file = fopen(path, "r");
+	if (!file)
+		return '-';
+	(void)!fgets(text, sizeof text, file);
+	(void)fclose(file);
+	at = strrchr(text, ')');
+	return at ? at[2] : '?';
+}
+
+/* The host and its child stand, and aren't killed for it; they go on; a generation that is gone can't be frozen. */
+START_TEST(freeze_and_thaw)
+{
+	struct fixture f;
+	struct started s;
+	char r[8192];
+	pid_t child;
+
+	daemon_start(&f);
+	hold(&f, "web");
+	s = start(&f, "web");
+	hear(&s, r, sizeof r);
+	tell(&s, "child");
+	hear(&s, r, sizeof r);
+	child = (pid_t)atoi(r);
+	ck_assert_uint_eq(signal_host(&f, "web", s.generation, SPAWNER_SIGNAL_FREEZE).op, SPAWNER_OK);
+	eventually(process_state(s.pid) == 'T' && process_state(child) == 'T');
+	ck_assert_uint_eq(signal_host(&f, "web", s.generation, SPAWNER_SIGNAL_FREEZE).op, SPAWNER_OK);
+	ck_assert_int_eq(signal_host(&f, "web", s.generation + 1, SPAWNER_SIGNAL_THAW).status, ESRCH);
+	ck_assert_int_eq(process_state(s.pid), 'T');
+	ck_assert_uint_eq(signal_host(&f, "web", s.generation, SPAWNER_SIGNAL_THAW).op, SPAWNER_OK);
+	eventually(process_state(s.pid) != 'T' && process_state(child) != 'T');
+	tell(&s, "child"); /* it lives and answers */
+	hear(&s, r, sizeof r);
+	ck_assert_uint_eq(signal_host(&f, "web", s.generation, SPAWNER_SIGNAL_FREEZE).op, SPAWNER_OK);
+	ck_assert_uint_eq(signal_host(&f, "web", s.generation, SPAWNER_SIGNAL_KILL).op, SPAWNER_OK);
+	(void)notice_wait(&f, SPAWNER_EXITED);
+	ck_assert_int_eq(signal_host(&f, "web", s.generation, SPAWNER_SIGNAL_FREEZE).status, ESRCH);
+	eventually(process_gone(child));
+	started_close(&s);
+	daemon_finish(&f);
 }
 END_TEST
 
@@ -552,7 +600,7 @@ CHECK_MAIN("spawner_hosts", tcase_add_unchecked_fixture(tc, fixture_root_make, f
 	tcase_add_test(tc, host_is_clean); tcase_add_test(tc, limits_are_set_and_ceilings_kept);
 	tcase_add_test(tc, exact_exit_statuses); tcase_add_test(tc, generations);
 	tcase_add_test(tc, exit_is_kept_until_acknowledged); tcase_add_test(tc, failed_exec_is_named);
-	tcase_add_test(tc, group_dies_with_its_host); tcase_add_test(tc, forget_ends_what_escaped);
+	tcase_add_test(tc, group_dies_with_its_host); tcase_add_test(tc, what_escaped_ends_with_its_host); tcase_add_test(tc, freeze_and_thaw);
 	tcase_add_test(tc, full_log_pipes_are_drained_without_control); tcase_add_test(tc, hosts_outlive_control);
 	tcase_add_test(tc, objects_folders_are_private); tcase_add_test(tc, forget_follows_no_link);
 	tcase_add_test(tc, uids_are_used_in_turn); tcase_add_test(tc, no_descriptor_leaks))

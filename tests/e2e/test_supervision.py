@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What users of other supervisors ran into: processes that survive a stop, zombies, storms, windows, stop and start, last words, races."""
+import os
+import signal
+import time
+
+from harness import MULTIPLIER, Background, Case, RpcError, descendants, is_alive, main, module, proc_stat, wait_for
+
+
+class Supervision(Case):
+    def up(self, name, restarts=None):
+        return wait_for(lambda: (lambda i: i if i["status"] == "running" and restarts in (None, i["restart_count"]) else None)(self.client.info(name)),
+                        "%s to run" % name)
+
+    def zombies(self):
+        return [pid for pid, _ in descendants(self.daemon.pid) if (proc_stat(pid) or "?")[0] == "Z"]
+
+    def test_what_left_the_session_ends_with_the_sandbox(self):
+        for ending in ("stop", "kill", "destroy"):
+            self.client.create("f", module("forker"), shutdown_ms=2000)
+            pids = [self.client.call("f", "daemon")["pid"] for _ in range(3)] + [self.client.call("f", "child")["pid"]]
+            self.assertTrue(all(is_alive(p) for p in pids))
+            if ending == "kill":
+                old = self.kill_host("f")
+                wait_for(lambda: self.client.info("f")["pid"] not in (old, None), "the next process")
+            elif ending == "stop":
+                self.assertEqual(self.client.rpc("sandbox.stop", id="f")["status"], "stopped")
+            else:
+                self.client.destroy("f")
+            wait_for(lambda: not any(is_alive(p) for p in pids), "the end of all", 2 * MULTIPLIER)
+            if ending != "destroy":
+                self.client.destroy("f")
+
+    def test_orphans_and_twenty_that_crash(self):
+        """Nobody stays a zombie, and every status is told as it was."""
+        self.client.create("f", module("forker"))
+        for n in range(20):
+            self.client.create("c%d" % n, module("crash_call"))
+        for _ in range(10):
+            self.client.call("f", "brood")
+        for n in range(20):
+            self.refused("crashed", self.client.call, "c%d" % n, *(("exit_now",) if n % 2 else ("segv",)), **({"status": n + 1} if n % 2 else {}))
+        for n in range(20):
+            last = self.up("c%d" % n, 1)["last_exit"]
+            self.assertEqual((last.get("code"), last.get("signal")), (n + 1, None) if n % 2 else (None, signal.SIGSEGV))
+        wait_for(lambda: not self.zombies(), "the zombies to be reaped", 10 * MULTIPLIER)
+
+    def test_a_storm_of_mixed_causes_ends(self):
+        """Exactly so many restarts as allowed, whatever they are for; none sooner than its back-off."""
+        self.client.create("x", module("crash_call"), intensity=4)
+        causes = [("segv", {}), ("exit_now", {"status": 0}), ("abort", {}), ("exit_now", {"status": 9}), ("fpe", {})]
+        for function, args in causes:
+            self.up("x")
+            self.refused("crashed", self.client.call, "x", function, **args)
+        self.wait_status("x", "failed")
+        self.assertEqual(self.client.info("x")["restart_count"], 4)
+        events = self.client.events("x")
+        delays = [e["delay_ms"] for e in events if e["type"] == "sandbox.restarting"]
+        self.assertEqual(len(delays), 4)
+        ends = [e["at"] for e in events if e["type"] == "sandbox.exited"]
+        starts = [e["at"] for e in events if e["type"] == "sandbox.status" and e["status"] == "starting"]
+        for end, start, delay in zip(ends, starts[1:], delays):
+            self.assertGreaterEqual(start - end, delay - 2)
+
+    def test_the_window(self):
+        """Ends that are further apart never trip it; one too many within it does; reset re-arms."""
+        self.client.create("w", module("crash_call"), intensity=2, period_ms=1500)
+        for n in range(1, 4):
+            self.refused("crashed", self.client.call, "w", "segv")
+            self.up("w", n)
+            wait_for(lambda: self.client.info("w")["budget"]["used"] == 0, "an empty window")
+        for n in range(3):
+            self.up("w")
+            self.refused("crashed", self.client.call, "w", "segv")
+        self.wait_status("w", "failed")
+        info = self.client.info("w")
+        self.assertEqual((info["budget"]["used"], info["budget"]["allowed"]), (3, 2))
+        self.assertGreater(info["budget"]["resets_in_ms"], 0)
+        self.assertEqual(self.client.rpc("sandbox.reset", id="w")["budget"]["used"], 0)
+        self.client.rpc("sandbox.start", id="w")
+        self.refused("crashed", self.client.call, "w", "segv")
+        self.up("w")
+
+    def test_start_while_it_stops(self):
+        """It comes back as another process, never two at once; the stop is told that it was overtaken."""
+        self.client.create("s", module("stubborn"), shutdown_ms=700)
+        old = self.client.info("s")["pid"]
+        with self.daemon.client() as c:
+            stop = c.request("sandbox.stop", id="s")
+            self.wait_status("s", "stopping")
+            start = self.client.rpc("sandbox.start", id="s")
+            self.assertEqual(c.reply(stop)["error"]["data"]["code"], "wrong_state")
+        self.assertEqual(start["status"], "running")
+        self.assertNotEqual(start["pid"], old)
+        self.assertFalse(is_alive(old))
+        self.assertEqual(len(self.daemon.hosts()), 1)
+
+    def test_last_words(self):
+        """All that it says when it is stopped is there; a child that holds the pipe doesn't hold up the stop."""
+        for run in range(6):
+            self.client.create("f", module("farewell"), shutdown_ms=60000)
+            self.client.call("f", "prepare", lines=20000, holds=run % 3 == 2)
+            began = time.monotonic()
+            self.assertEqual(self.client.rpc("sandbox.stop", id="f")["status"], "stopped")
+            self.assertLess(time.monotonic() - began, 20 * MULTIPLIER)
+            wait_for(lambda: "farewell 20000" in self.client.log_text("f"), "its last line", 5 * MULTIPLIER)
+            self.assertIn("farewell 20000", self.client.info("f")["last_exit"]["words"])
+            self.client.destroy("f")
+
+    def test_two_race_on_one_id(self):
+        def work(method):
+            def run():
+                with self.daemon.client() as c:
+                    for _ in range(15):
+                        try:
+                            if method == "sandbox.create":
+                                c.create("r", module("tally"))
+                            else:
+                                c.rpc(method, id="r")
+                        except RpcError as e:
+                            if e.code == "internal_error":
+                                raise
+                return True
+            return run
+
+        methods = ["sandbox.create", "sandbox.start", "sandbox.stop", "sandbox.destroy", "sandbox.freeze", "sandbox.thaw", "sandbox.reset"]
+        self.assertTrue(all(b.result() for b in [Background(work(m)) for m in methods]))
+        self.assert_healthy()
+        if "r" in self.client.ids():
+            self.client.destroy("r")
+        wait_for(lambda: not self.daemon.hosts(), "the end of all hosts")
+
+
+class Storm(Case):
+    def test_five_hundred_crash_while_another_serves(self):
+        """Its calls stay quick, and all of them come back."""
+        n = 500
+        sha = None
+        with self.daemon.client() as c:
+            sha = self.client.create("calm", module("tally"))["sha256"]
+            requests = []
+            for i in range(n):
+                requests.append(c.request("sandbox.create", id="s%d" % i, object=sha, persist=False))
+                if len(requests) >= 24:
+                    c.result(requests.pop(0))
+            for r in requests:
+                c.result(r)
+        pids = {row["id"]: row["pid"] for row in self.rows() if row["id"] != "calm"}
+        self.assertEqual(len(pids), n)
+        for pid in pids.values():
+            os.kill(pid, signal.SIGKILL)
+        times = []
+
+        def back():
+            began = time.monotonic()
+            self.client.call("calm", "increment")
+            times.append(time.monotonic() - began)
+            return len(times) % 50 == 0 and all(r["status"] == "running" and r["pid"] != pids.get(r["id"]) for r in self.rows())
+
+        wait_for(back, "all to come back", 120 * MULTIPLIER)
+        times.sort()
+        p99 = times[int(len(times) * 0.99) - 1]
+        print("500 crashes at once: %d calls of another sandbox meanwhile, median %.1f ms, p99 %.1f ms" % (
+            len(times), times[len(times) // 2] * 1000, p99 * 1000))
+        self.assertLess(p99, 0.05 * MULTIPLIER)
+
+    def rows(self):
+        rows, params = [], {}
+        while True:
+            page = self.client.rpc("sandbox.list", **params)
+            rows += page["sandboxes"]
+            if not page["next"]:
+                return rows
+            params["after"] = page["next"]
+
+
+if __name__ == "__main__":
+    main()

@@ -27,7 +27,7 @@ _sandboxctl_operand()
 	call:1 | cast:1)
 		COMPREPLY=($(compgen -W "$(_sandboxctl_daemon info --functions -- "$3")" -- "$cur"))
 		;;
-	destroy:0 | start:0 | stop:0 | restart:0 | info:0 | call:0 | cast:0 | wait:0 | reload:0 | rollback:0 | versions:0 | logs:0)
+	destroy:0 | start:0 | stop:0 | restart:0 | info:0 | call:0 | cast:0 | wait:0 | reload:0 | rollback:0 | versions:0 | commit:0 | logs:0)
 		COMPREPLY=($(compgen -W "$(_sandboxctl_daemon list --quiet)" -- "$cur"))
 		;;
 	esac

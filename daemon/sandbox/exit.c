@@ -138,7 +138,7 @@ void sandbox_exited(struct sandbox *sb, const struct spawner_message *m)
 		(void)0; /* told as what a take-over found */
 	else if (txn_active(&sb->txn))
 		sandbox_txn_event(sb, TXN_EV_HOST_DIED, 0); /* tells the life when it is finished */
-	else
+	else if (!sandbox_probation_exited(sb))
 		sandbox_fact(sb, LIFE_EXITED, sb->last_exit.exit);
 	/* The spec that the spawner keeps tells of it now, so the status itself may be forgotten. */
 	if (!sb->forgetting)

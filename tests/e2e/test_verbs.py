@@ -14,7 +14,7 @@ DONE, FAILED, USAGE, NOT_FOUND, STATE, TIMEOUT, DOWN, DENIED, REFUSED, RELOAD = 
 VERBS = {  # operands that name the sandbox `x`
     "create": ["x", COUNTER1], "destroy": ["x"], "start": ["x"], "stop": ["x"], "restart": ["x"], "list": [], "info": ["x"],
     "call": ["x", "get"], "cast": ["x", "get"],
-    "wait": ["x", "--for", "running"], "reload": ["x", COUNTER2], "rollback": ["x"], "versions": ["x"], "logs": ["x"], "events": [],
+    "wait": ["x", "--for", "running"], "reload": ["x", COUNTER2], "rollback": ["x"], "versions": ["x"], "commit": ["x"], "logs": ["x"], "events": [],
     "ping": [], "daemon-info": [], "shutdown": [], "outcome": ["key"], "discover": [],
 }
 

@@ -113,6 +113,7 @@ $(BUILD)/tests/support/%: $(BUILD)/o/tests/support/%.o $(sanitizer_options) $(ca
 	$(call link,$^)
 $(BUILD)/tests/modules/%.so: tests/modules/%.c proto/sandbox_module.h
 	$(call say,MODULE,$<)mkdir -p $(@D) && $(MODULE_CC) $(module_cflags) $< -o $@
+$(patsubst %,$(BUILD)/tests/modules/trial_%.so,v2 v3 v4): tests/modules/trial.c
 # built against the header as the first release had it, which stays as it is
 $(BUILD)/tests/modules/abi-1.0/%.so: tests/modules/abi-1.0/%.c tests/modules/abi-1.0/sandbox_module.h
 	$(call say,MODULE,$<)mkdir -p $(@D) && $(MODULE_CC) -Itests/modules/abi-1.0 $(filter-out -Iproto,$(module_cflags)) $< -o $@

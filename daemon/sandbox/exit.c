@@ -92,7 +92,7 @@ void exit_record(struct sandbox *sb, const struct spawner_message *m)
 	struct last_exit *x = &sb->last_exit;
 
 	*x = (struct last_exit){ .happened = true, .at_ms = clock_wall_ms(), .uptime_ms = m->ended_ms - m->started_ms,
-		.wait_status = m->status, .version = sb->versions.current };
+		.wait_status = m->status, .version = sb->versions.current, .calls_done = h ? h->calls_done : sb->calls.done };
 	x->exit = life_exit_class(m->status, h && h->asked, h && h->killed);
 	if (h && h->kill_text[0])
 		x->exit = LIFE_EXIT_ERROR;

@@ -266,6 +266,17 @@ static void failure_text(const struct sandbox *sb, const struct txn_actions *a, 
 	err_prefix(e, "reload of %s from version %u: %s", sb->spec.id, rl->from, step);
 }
 
+/* It died before its state was saved: what the next process begins with, and how many acknowledged calls that one hasn't seen. A version on
+ * probation gives way to the one before, with the state of its commit. */
+static void lost_json(const struct sandbox *sb, cJSON *extra)
+{
+	bool returns = probation_active(&sb->trial.probation) && probation_is_fault(sb->last_exit.wait_status);
+
+	cJSON_AddStringToObject(extra, "state_from", returns ? "commit" : "fresh");
+	cJSON_AddNumberToObject(extra, "acknowledged_since",
+		(double)(sb->calls.done - (returns ? sb->trial.calls_done : sb->last_exit.calls_done)));
+}
+
 static cJSON *failure_json(const struct sandbox *sb, const struct txn_actions *a)
 {
 	cJSON *extra = cJSON_CreateObject();
@@ -277,7 +288,7 @@ static cJSON *failure_json(const struct sandbox *sb, const struct txn_actions *a
 	if (a->outcome == TXN_RECOVERED)
 		cJSON_AddStringToObject(extra, "state_from", "sealed");
 	if (a->outcome == TXN_STATE_LOST)
-		cJSON_AddStringToObject(extra, "state_from", "fresh");
+		lost_json(sb, extra);
 	cJSON_AddItemToObject(extra, "steps_us", steps_json(&sb->reload));
 	return extra;
 }

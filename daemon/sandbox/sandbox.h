@@ -61,6 +61,7 @@ struct last_exit {
 	enum life_exit exit;
 	int wait_status;
 	uint32_t version;
+	uint64_t calls_done;             /* calls.done when it began; not kept */
 	char reason[64];                 /* "signal SIGSEGV", "exit status 3", "start_timeout", ... */
 	char text[192];                  /* from the death note, or why we ended it */
 	char words[LIMIT_LAST_WORDS_BYTES]; /* last output */
@@ -74,6 +75,7 @@ struct host {
 	int64_t started_ms;              /* monotonic */
 	int64_t started_at_ms;           /* wall clock */
 	uint64_t serial;                 /* what it was told to load */
+	uint64_t calls_done;             /* calls.done when it was ready, or was taken over */
 	bool asked, killed;              /* HOST_STOP sent; KILL carried out for the life */
 	bool reported, ready;
 	bool found;                      /* taken over: no STATUS yet */

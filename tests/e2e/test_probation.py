@@ -3,7 +3,7 @@
 """Probation of a new version: a fault brings the one before back with the state of the commit; quarantine, commit, history; reload --check."""
 import signal
 
-from harness import COUNTER1, COUNTER2, Case, RpcError, main, module, read, wait_for
+from harness import COUNTER1, COUNTER2, Background, Case, RpcError, main, module, wait_for
 
 V1, V2, V3 = module("trial"), module("trial_v2"), module("trial_v3")
 
@@ -116,6 +116,39 @@ class Probation(Case):
         self.die(int(signal.SIGSEGV))
         self.assertEqual(c.call("a", "get"), {"code": 2, "count": 7})  # what version 2 had saved
         self.assertEqual(self.statuses(), {1: "superseded", 2: "current", 3: "quarantined"})
+
+    def during_a_reload(self, number):
+        """The version on probation dies of a signal while another one is rehearsed; what the reload says."""
+        self.begin()
+
+        def run():
+            with self.daemon.client() as c:
+                return c.reload("a", module("trial_v4"))
+
+        reload = Background(run)
+        wait_for(lambda: len(self.daemon.hosts()) == 2, "the rehearsal's copy")
+        if number == signal.SIGKILL:
+            self.kill_host("a")
+        else:
+            self.die(int(number))
+        with self.assertRaises(RpcError) as caught:
+            reload.result()
+        self.assertEqual(caught.exception.code, "state_lost")
+        wait_for(lambda: self.client.status("a") == "running", "the next process")
+        return caught.exception.data
+
+    def test_fault_during_the_next_reload(self):
+        data = self.during_a_reload(signal.SIGSEGV)
+        self.assertEqual((data["state_from"], data["acknowledged_since"]), ("commit", 2))
+        self.assertEqual(self.client.call("a", "get"), {"code": 1, "count": 5})
+        self.assertEqual(self.statuses(), {1: "current", 2: "quarantined"})
+        self.assertEqual(self.client.info("a")["restart_count"], 0)
+
+    def test_kill_during_the_next_reload(self):
+        data = self.during_a_reload(signal.SIGKILL)
+        self.assertEqual((data["state_from"], data["acknowledged_since"]), ("fresh", 3))
+        self.assertEqual(self.client.call("a", "get"), {"code": 2, "count": 0})
+        self.assertEqual(self.statuses(), {1: "good", 2: "probation"})
 
     def test_a_rollback_is_not_on_probation(self):
         c = self.client

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * A module whose second version (trial_v2.c) can die of its own code, and whose third (trial_v3.c) is as good as the first. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "sandbox_module.h"
@@ -43,4 +45,18 @@ static int die(struct sbx *x, void *self)
 	return 0;
 }
 
+#ifdef TRIAL_SLOW
+/* A rehearsal that takes a second, and a load that doesn't: descriptor 3 is the channel, which only the host itself has. */
+static int check(struct sbx *x, void *self)
+{
+	struct timespec second = { 1, 0 };
+
+	(void)x, (void)self;
+	if (fcntl(3, F_GETFD) == -1)
+		nanosleep(&second, NULL);
+	return 0;
+}
+SBX_MODULE(trial, 1, SBX_USES(trial), SBX_FN(increment, "by: i64 = 1"), SBX_FN(get, ""), SBX_FN(die, "signal: i64"), SBX_ON_CHECK(check));
+#else
 SBX_MODULE(trial, 1, SBX_USES(trial), SBX_FN(increment, "by: i64 = 1"), SBX_FN(get, ""), SBX_FN(die, "signal: i64"));
+#endif

@@ -118,6 +118,7 @@ $(BUILD)/tests/attacks/victim: $(BUILD)/o/tests/attacks/victim.o
 	$(call link,$^)
 $(BUILD)/tests/attacks/modules/%.so: tests/attacks/modules/%.c tests/attacks/modules/attack.h proto/sandbox_module.h
 	$(call say,MODULE,$<)mkdir -p $(@D) && $(MODULE_CC) $(module_cflags) $< -o $@
+$(patsubst %,$(BUILD)/tests/modules/trial_%.so,v2 v3 v4): tests/modules/trial.c
 # built against the header as the first release had it, which stays as it is
 $(BUILD)/tests/modules/abi-1.0/%.so: tests/modules/abi-1.0/%.c tests/modules/abi-1.0/sandbox_module.h
 	$(call say,MODULE,$<)mkdir -p $(@D) && $(MODULE_CC) -Itests/modules/abi-1.0 $(filter-out -Iproto,$(module_cflags)) $< -o $@

@@ -120,10 +120,13 @@ static void print_head(const char *id, struct json_span result)
 	int64_t bytes, queued;
 	double pause_us;
 
-	(void)printf("%s: version %s -> %s", id, from, to);
+	if (json_string_is(json_get(result, "outcome"), "checked"))
+		(void)printf("%s: checked, nothing was changed: version %s -> %s would be", id, from, to);
+	else
+		(void)printf("%s: version %s -> %s", id, from, to);
 	if (json_type(json_get(result, "rung")) == '"')
 		(void)printf(", %s", rung);
-	if (json_f64(json_get(result, "pause_us"), &pause_us))
+	if (json_f64(json_get(result, "pause_us"), &pause_us)) /* not of a check */
 		(void)printf(", paused %.2f ms", pause_us / 1000);
 	if (json_i64(json_get(result, "state_bytes"), &bytes))
 		(void)printf(", %" PRId64 " bytes of state", bytes);
@@ -138,7 +141,10 @@ static void print_head(const char *id, struct json_span result)
 static void print_result(const char *id, struct json_span result)
 {
 	struct json_span pinned = json_get(result, "pinned");
+	double probation_ms;
+	int64_t before = 0;
 
+	(void)json_i64(json_get(result, "from"), &before);
 	if (json_string_is(json_get(result, "outcome"), "no_change")) {
 		char *version = output_text(
 			json_get(result, "to").at ? json_get(result, "to") : json_get(result, "from"));
@@ -149,6 +155,9 @@ static void print_result(const char *id, struct json_span result)
 	}
 	print_head(id, result);
 	print_report(json_get(result, "report"));
+	if (json_f64(json_get(result, "probation_ms"), &probation_ms))
+		(void)printf("  on probation for %.0f s: a fault of its code brings version %" PRId64 " back; sandboxctl commit %s ends that\n",
+			probation_ms / 1000, before, id);
 	print_steps(json_get(result, "steps_us"));
 	if (is_there(pinned)) {
 		char *text = output_text(pinned);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * versions: what is kept of a sandbox's module, newest first. */
+ * versions: what is kept of a sandbox's module, newest first. commit: the one that runs has proven itself. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +17,8 @@ static void add_row(struct output_table *t, struct json_span row)
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		output_table_cell(t, output_text(json_get(row, keys[i])));
 	output_table_cell(t, output_time(json_get(row, "loaded_at")));
+	output_table_cell(t, output_text(json_get(row, "loads")));
+	output_table_cell(t, output_text(json_get(row, "faults")));
 	output_table_cell(t, output_text(json_get(row, "author")));
 	output_table_cell(t, output_text(json_get(row, "bytes")));
 	if (strlen(sha) > SHA_SHOWN)
@@ -27,7 +29,7 @@ static void add_row(struct output_table *t, struct json_span row)
 
 int cmd_versions_run(struct ctl *s)
 {
-	static const char *const heads[] = { "VERSION", "STATUS", "ORIGIN", "STATE", "LOADED", "AUTHOR",
+	static const char *const heads[] = { "VERSION", "STATUS", "ORIGIN", "STATE", "LOADED", "LOADS", "FAULTS", "AUTHOR",
 		"BYTES", "SHA256", "SOURCE", NULL };
 	struct json_span key, row;
 	struct rpcclient_reply r;
@@ -44,6 +46,26 @@ int cmd_versions_run(struct ctl *s)
 			add_row(&t, row);
 		output_table_print(&t, stdout, !s->args->quiet, COLUMN_STATUS, s->colour);
 		output_table_fini(&t);
+	}
+	rpcclient_reply_fini(&r);
+	return 0;
+}
+
+int cmd_commit_run(struct ctl *s)
+{
+	struct rpcclient_reply r;
+	int status = ctl_request(s, NULL, (struct json_span){ 0 }, &r);
+	bool was = false;
+
+	if (status != 0)
+		return status;
+	if (!ctl_json_done(s, &r) && !s->args->quiet) {
+		char *version = output_text(json_get(r.result, "version"));
+
+		(void)json_bool(json_get(r.result, "was_on_probation"), &was);
+		(void)printf("%s: version %s %s\n", s->args->operands[0], version,
+			was ? "is no longer on probation" : "wasn't on probation");
+		free(version);
 	}
 	rpcclient_reply_fini(&r);
 	return 0;

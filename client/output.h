@@ -37,7 +37,7 @@ bool output_colours(int fd); /* a terminal that can, and no NO_COLOR */
 
 /* ---- tables ---- */
 
-#define OUTPUT_COLUMNS 10
+#define OUTPUT_COLUMNS 12
 
 struct output_table {
 	const char *heads[OUTPUT_COLUMNS]; /* NULL behind the last */

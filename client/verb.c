@@ -111,6 +111,8 @@ const struct verb verbs[] = {
 		.example = "sandboxctl rollback web 1" },
 	{ .name = "versions", .method = METHOD_VERSION_LIST, .run = cmd_versions_run, .operands = "ID",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl versions web" },
+	{ .name = "commit", .method = METHOD_VERSION_COMMIT, .run = cmd_commit_run, .operands = "ID",
+		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl commit web" },
 	{ .name = "logs", .method = METHOD_LOG_READ, .run = cmd_logs_run, .operands = "ID",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1,
 		.notes = "--since takes a time: 10m, 16:05, 2026-11-30 16:05, or ms since 1970; or the number of a line.\n"

@@ -30,7 +30,8 @@ static const struct {
 	{ "sandbox",
 		"{id: s, group: s~, significant: b, status: s, status_reason: s~, owner: i, module: s~, version: i~, abi: s~, state_version: i~, sha256: s~, created_at: i, pid: i~,"
 		" generation: i~, started_at: i~, state_from: s~, state_kept: b, persist: b, durable: b, restart: s, start_timeout_ms: i, shutdown_ms: i, heartbeat_ms: i, restart_state: s, profile: s,"
-		" strict: b, limits: {max_memory: w, max_file_size: w, max_processes: i, max_open_files: i}, labels: o, config: o,"
+		" strict: b, probation_ms: i, keep_versions: i, probation: {version: i, back_to: i, ends_in_ms: i, acknowledged_since: i}~,"
+		" limits: {max_memory: w, max_file_size: w, max_processes: i, max_open_files: i}, labels: o, config: o,"
 		" restart_count: i, budget: {used: i, allowed: i, period_ms: i, frees_in_ms: i, resets_in_ms: i}, backoff: o~,"
 		" next_restart_in_ms: i~, next: s~, frozen: {mechanism: s}~, last_exit: $last_exit~,"
 		" queue: {waiting: i, running: i, max: i, done: i, failed: i}, versions: [$version], functions: [$function]~, timers: [s]~, state: a, own_save: b~,"
@@ -39,12 +40,13 @@ static const struct {
 	{ "last_exit",
 		"{reason: s, class: s, signal?: i, code?: i, at: i, uptime_ms: i, version: i, generation: i, text: s, words: s}" },
 	{ "version",
-		"{version: i, sha256: s, bytes: i, state_version: i, loaded_at: i, loads: i, author: i, origin: s, source_name?: s~, status: s}" },
+		"{version: i, sha256: s, bytes: i, state_version: i, loaded_at: i, first_loaded_at: i,"
+		" loads: i, faults: i, quarantined?: s, author: i, origin: s, source_name?: s~, status: s}" },
 	{ "function", "{name: s, parameters: [{name: s, type: s, optional: b, default?: a}]}" },
 	{ "protection", "{protection: s, asked: s, got: s, by: s, why: s}" },
 	{ "reload",
 		"{outcome: s, from: i, to: i, rung?: s, sha256?: s, steps_us?: o, pause_us?: i, held_us?: i, total_us?: i, state_bytes?: i,"
-		" report?: o~, calls_queued?: i, calls_running?: i, pinned?: a, ended_after_commit?: b, compiler?: {warnings: s}}" },
+		" report?: o~, calls_queued?: i, calls_running?: i, pinned?: a, probation_ms?: i, ended_after_commit?: b, compiler?: {warnings: s}}" },
 	{ "group",
 		"{id: s, type: s, status: s, status_reason: s~, owner: i, parent: s~, strategy: s, auto_shutdown: s, restart: s, significant: b, wanted: b,"
 		" budget: {used: i, allowed: i, period_ms: i, resets_in_ms: i}, restart_count: i, created_at: i, members: [o]}" },
@@ -90,6 +92,7 @@ static const char *const results[METHOD__N] = {
 	[METHOD_GROUP_RESET] = "$group",
 	[METHOD_GROUP_TREE] = "{groups: [$group], sandboxes: [$row]}",
 	[METHOD_VERSION_LIST] = "{id: s, module?: s, current: i, versions: [$version]}",
+	[METHOD_VERSION_COMMIT] = "{id: s, version: i, was_on_probation: b}",
 	[METHOD_LOG_READ] = "{lines: [$line], dropped_bytes: w, next?: s~, subscription?: i}",
 	[METHOD_EVENT_READ] = "{events: [$event], next: s~, gap: b, subscription?: i}",
 	[METHOD_STREAM_END] = "{subscription: i, ended: b}",

@@ -223,6 +223,11 @@ static enum txn_step rehearsed(struct step *s)
 {
 	if (s->ev->bytes == 0 || s->ev->bytes > LIMIT_STATE_BYTES)
 		return fail_unchanged(s, TXN_FAILURE_STATE_SIZE);
+	if (s->t->mode == TXN_CHECK) {
+		s->out->ok = true;
+		s->out->outcome = TXN_NOTHING_CHANGED;
+		return finish(s);
+	}
 	s->t->expected_bytes = s->ev->bytes;
 	s->t->record_sent = true;
 	return wait_in(s, TXN_RECORD, TXN_DO_RECORD);

@@ -36,7 +36,7 @@
 
 #include "proto/host_wire.h"
 
-enum txn_mode { TXN_RELOAD, TXN_SAVE_ONLY };
+enum txn_mode { TXN_RELOAD, TXN_SAVE_ONLY, TXN_CHECK /* place and rehearse, nothing else */ };
 
 /* The step at work; rows of txn_steps[]. */
 enum txn_step {
@@ -148,7 +148,7 @@ enum txn_outcome {
 	TXN_NOTHING_CHANGED, /* the old version serves the old state in the same process */
 	TXN_RECOVERED,       /* the same, in a new process (RECOVER) */
 	TXN_STATE_LOST,      /* the process has died before its state was sealed */
-	TXN_CHANGED,         /* .ok */
+	TXN_CHANGED,         /* .ok; TXN_CHECK: NOTHING_CHANGED and .ok */
 	TXN_OUTCOME__N
 };
 

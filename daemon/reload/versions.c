@@ -27,15 +27,20 @@ const struct version *versions_current(const struct versions *v)
 	return versions_find(v, v->current);
 }
 
-/* Frees the place of the oldest version that nothing needs. */
+/* Frees the place of the oldest version that nothing needs; the current one is about to become the one before. */
 static void versions_prune(struct versions *v)
 {
 	size_t i = 0;
 
-	while (i + 1 < v->n && (v->items[i].number == v->current || v->items[i].number == v->previous))
+	while (i + 1 < v->n && v->items[i].number == v->current)
 		i++;
 	memmove(&v->items[i], &v->items[i + 1], (v->n - i - 1) * sizeof v->items[0]);
 	v->n--;
+}
+
+static size_t versions_most(const struct versions *v)
+{
+	return v->keep >= 2 && v->keep < LIMIT_VERSIONS ? v->keep : LIMIT_VERSIONS;
 }
 
 uint32_t versions_commit(struct versions *v, const struct version *candidate, int64_t wall_ms)
@@ -46,19 +51,53 @@ uint32_t versions_commit(struct versions *v, const struct version *candidate, in
 		if (strcmp(v->items[i].sha256, candidate->sha256) == 0)
 			item = &v->items[i];
 	if (!item) {
-		if (v->n == LIMIT_VERSIONS)
+		while (v->n >= versions_most(v))
 			versions_prune(v);
 		item = &v->items[v->n++];
 		*item = *candidate;
 		item->number = ++v->last_number;
-		item->loads = 0;
+		item->loads = item->faults = 0;
+		item->first_loaded_at_ms = wall_ms;
 	}
+	item->quarantined = false;
+	item->quarantined_why[0] = '\0';
 	item->loads++;
 	item->loaded_at_ms = wall_ms;
 	if (v->current != item->number)
-		v->previous = v->current;
+		v->previous = versions_find(v, v->current) ? v->current : 0;
 	v->current = item->number;
 	return item->number;
+}
+
+static struct version *versions_at(struct versions *v, uint32_t number)
+{
+	for (size_t i = 0; i < v->n; i++)
+		if (number != 0 && v->items[i].number == number)
+			return &v->items[i];
+	return NULL;
+}
+
+void versions_return(struct versions *v, uint32_t to, const char *why, int64_t wall_ms)
+{
+	struct version *bad = versions_at(v, v->current), *good = versions_at(v, to);
+
+	if (!bad || !good || bad == good)
+		return;
+	bad->quarantined = true;
+	(void)snprintf(bad->quarantined_why, sizeof bad->quarantined_why, "%s", why);
+	good->loads++;
+	good->loaded_at_ms = wall_ms;
+	v->current = to;
+	v->previous = 0;
+	v->on_probation = false;
+}
+
+void versions_fault(struct versions *v)
+{
+	struct version *item = versions_at(v, v->current);
+
+	if (item && item->faults < UINT32_MAX)
+		item->faults++;
 }
 
 void versions_note_state_version(struct versions *v, uint32_t state_version)
@@ -71,7 +110,9 @@ void versions_note_state_version(struct versions *v, uint32_t state_version)
 const char *versions_status(const struct versions *v, const struct version *item)
 {
 	if (item->number == v->current)
-		return "current";
+		return v->on_probation ? "probation" : "current";
+	if (item->quarantined)
+		return "quarantined";
 	return item->number == v->previous ? "good" : "superseded";
 }
 
@@ -82,7 +123,11 @@ static void version_members(const struct version *item, struct json_out *o)
 	json_out_u64(o, "bytes", item->bytes);
 	json_out_u64(o, "state_version", item->state_version);
 	json_out_i64(o, "loaded_at", item->loaded_at_ms);
+	json_out_i64(o, "first_loaded_at", item->first_loaded_at_ms);
 	json_out_u64(o, "loads", item->loads);
+	json_out_u64(o, "faults", item->faults);
+	if (item->quarantined)
+		json_out_text(o, "quarantined", item->quarantined_why);
 	json_out_u64(o, "author", item->author);
 	json_out_text(o, "origin", item->from_source ? "source" : "object");
 	if (item->source_name[0])
@@ -147,6 +192,14 @@ int version_load(struct version *item, struct json_span saved, struct err *e)
 		!load_u32(saved, "loads", &item->loads) || !load_u32(saved, "author", &author))
 		return err_set(e, ERR_IO, "a saved version lacks a member or holds a wrong one");
 	item->author = author;
+	/* Members of later versions of this program: a history kept by an earlier one lacks them. */
+	if (!load_u32(saved, "faults", &item->faults))
+		item->faults = 0;
+	if (!json_i64(json_get(saved, "first_loaded_at"), &item->first_loaded_at_ms))
+		item->first_loaded_at_ms = 0;
+	item->quarantined = json_string(json_get(saved, "quarantined"), item->quarantined_why, sizeof item->quarantined_why) >= 0;
+	if (!item->quarantined)
+		item->quarantined_why[0] = '\0';
 	item->from_source = json_string_is(json_get(saved, "origin"), "source");
 	if (json_string(json_get(saved, "source_name"), item->source_name, sizeof item->source_name) < 0)
 		item->source_name[0] = '\0';
@@ -159,7 +212,7 @@ int versions_load(struct versions *v, struct json_span saved, struct err *e)
 	struct json_span key, value;
 	struct json_iter it;
 
-	*v = (struct versions){ 0 };
+	*v = (struct versions){ .keep = v->keep };
 	if (json_type(items) != '[' || !load_u32(saved, "last_number", &v->last_number) ||
 		!load_u32(saved, "current", &v->current) || !load_u32(saved, "previous", &v->previous))
 		return err_set(e, ERR_IO, "a saved history lacks a member");

@@ -21,9 +21,13 @@ struct version {
 	uint32_t state_version;
 	uint64_t bytes;
 	int64_t loaded_at_ms;         /* wall clock of the last time it became current */
+	int64_t first_loaded_at_ms;   /* 0: a history that was kept before this was counted */
 	uint32_t loads;               /* how often it became current */
+	uint32_t faults;              /* ends of its processes by a fault of the code; may be behind on disk by those since the last change */
 	uid_t author;
 	bool from_source;
+	bool quarantined;             /* it faulted on probation: refused unless forced */
+	char quarantined_why[64];     /* "signal SIGSEGV" */
 	char sha256[SHA256_HEX_BYTES + 1];
 	char source_name[LIMIT_ID_BYTES + 1];
 };
@@ -33,18 +37,23 @@ struct versions {
 	size_t n;
 	uint32_t last_number;         /* never used again, also when pruned */
 	uint32_t current;             /* number; 0: none yet */
-	uint32_t previous;            /* the one that was current before; 0: none, or pruned */
+	uint32_t previous;            /* the one that was current before; 0: none, pruned, or quarantined */
+	uint32_t keep;                /* how many are kept at most, 2 to LIMIT_VERSIONS; 0: that many. Not saved: it is the spec's */
+	bool on_probation;            /* the current one. Not saved: it ends with control */
 };
 
 const struct version *versions_find(const struct versions *v, uint32_t number);            /* NULL */
 const struct version *versions_find_object(const struct versions *v, const char *sha256);   /* NULL */
 const struct version *versions_current(const struct versions *v);                           /* NULL before the first */
 /* The candidate becomes current: an object already in the history keeps its number, else it gets the next one, and
- * the oldest that is neither current nor previous makes room. Returns its number. */
+ * the oldest but for the one that was current makes room. One that was quarantined isn't any more. Returns its number. */
 uint32_t versions_commit(struct versions *v, const struct version *candidate, int64_t wall_ms);
+/* The current version has faulted on probation: it is quarantined, and `to` (in the history) is current again. */
+void versions_return(struct versions *v, uint32_t to, const char *why, int64_t wall_ms);
+void versions_fault(struct versions *v); /* counts one of the current version */
 /* The current one says which state version it has; a row that was written before it could say so lacks it. */
 void versions_note_state_version(struct versions *v, uint32_t state_version);
-const char *versions_status(const struct versions *v, const struct version *item);          /* "current", "good" (ran before), "superseded" */
+const char *versions_status(const struct versions *v, const struct version *item);          /* "current", "probation" (current, and not proven), "good" (ran before), "quarantined", "superseded" */
 
 void version_json(const struct version *item, const char *status, struct json_out *o, const char *key); /* an object */
 void versions_json(const struct versions *v, struct json_out *o, const char *key);          /* an array, newest first */

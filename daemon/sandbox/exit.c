@@ -108,7 +108,8 @@ void exit_record(struct sandbox *sb, const struct spawner_message *m)
 	struct last_exit *x = &sb->last_exit;
 
 	*x = (struct last_exit){ .happened = true, .at_ms = clock_wall_ms(), .uptime_ms = m->ended_ms - m->started_ms,
-		.wait_status = status_of(h, m->status), .version = sb->versions.current, .generation = m->generation };
+		.wait_status = status_of(h, m->status), .version = sb->versions.current, .generation = m->generation,
+		.calls_done = h ? h->calls_done : sb->calls.done };
 	x->exit = life_exit_class(x->wait_status, h && h->asked, h && h->killed);
 	if (h && h->kill_text[0])
 		x->exit = LIFE_EXIT_ERROR;
@@ -155,7 +156,7 @@ void sandbox_exited(struct sandbox *sb, const struct spawner_message *m)
 		(void)0; /* told as what a take-over found */
 	else if (txn_active(&sb->txn))
 		sandbox_txn_event(sb, TXN_EV_HOST_DIED, 0); /* tells the life when it is finished */
-	else
+	else if (!sandbox_probation_exited(sb))
 		sandbox_fact(sb, LIFE_EXITED, sb->last_exit.exit);
 	/* The spec that the spawner keeps tells of it now, so the status itself may be forgotten. */
 	if (!sb->forgetting)

@@ -106,6 +106,8 @@ static void policy_json(const struct sandbox *sb, struct json_out *o)
 	json_out_text(o, "restart_state", p->from_checkpoint ? "checkpoint" : "fresh");
 	json_out_text(o, "profile", sb->spec.profile);
 	json_out_bool(o, "strict", sb->spec.strict);
+	json_out_u64(o, "probation_ms", sb->spec.probation_ms);
+	json_out_u64(o, "keep_versions", sb->spec.keep_versions);
 	limits_json(&sb->spec.limits, o);
 	json_out_raw(o, "labels", sb->spec.labels, strlen(sb->spec.labels));
 	json_out_raw(o, "config", sb->spec.config, strlen(sb->spec.config));
@@ -177,6 +179,7 @@ void sandbox_info_json(const struct sandbox *sb, struct json_out *o)
 	last_exit_json(sb, o, "last_exit");
 	calls_json(&sb->calls, o);
 	versions_json(&sb->versions, o, "versions");
+	sandbox_probation_json(sb, o, "probation");
 	out_member(o, "functions", module);
 	out_member(o, "timers", module);
 	out_member(o, "state", module);

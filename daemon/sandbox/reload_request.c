@@ -77,6 +77,18 @@ static void candidate_set(struct sandbox *sb)
 	durable_object(sb, sb->candidate.sha256);
 	/* Going back to code that is older than what runs: it can't know newer fields, so nothing may be reset silently. */
 	sb->reload.backwards = known && known->number < sb->versions.current;
+	sb->reload.number = known ? known->number : 0;
+}
+
+/* It has faulted here before. */
+static bool is_refused(const struct sandbox *sb, const char *sha256, struct err *e)
+{
+	const struct version *known = versions_find_object(&sb->versions, sha256);
+
+	if (!known || !known->quarantined || sb->reload.force || sb->reload.is_check)
+		return false;
+	err_set(e, ERR_QUARANTINED, "this is version %u, which is quarantined: %s", known->number, known->quarantined_why);
+	return true;
 }
 
 static void code_done(struct code *k, const struct err *e)
@@ -90,6 +102,8 @@ static void code_done(struct code *k, const struct err *e)
 	} else if (strcmp(k->sha256, versions_current(&sb->versions) ? versions_current(&sb->versions)->sha256 : "") == 0 &&
 		   sb->life.state == LIFE_RUNNING) {
 		answer_no_change(sb);
+	} else if (is_refused(sb, k->sha256, &wrong)) {
+		refuse(sb, &wrong);
 	} else if (!sandbox_request(sb, LIFE_RELOAD_BEGIN, false, NULL)) {
 		err_set(&wrong, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, life_state_text(sb->life.state));
 		refuse(sb, &wrong);
@@ -104,8 +118,9 @@ static void code_done(struct code *k, const struct err *e)
 		json_out_u64(o, "from", sb->versions.current);
 		json_out_text(o, "sha256", sb->candidate.sha256);
 		json_out_bool(o, "rollback", sb->reload.is_rollback);
+		json_out_bool(o, "check", sb->reload.is_check);
 		events_end(sb->control->events);
-		sandbox_txn_begin(sb, TXN_RELOAD);
+		sandbox_txn_begin(sb, sb->reload.is_check ? TXN_CHECK : TXN_RELOAD);
 	}
 	sandbox_release(sb);
 }
@@ -127,7 +142,7 @@ const struct rpc_done *sandbox_reload(struct sandbox *sb, struct rpc_request *r)
 
 	if (reload_check(sb, &e) < 0)
 		return rpc_error(r, &e, NULL);
-	sb->reload = (struct reload){ .active = true, .request = r };
+	sb->reload = (struct reload){ .active = true, .request = r, .force = rpc_bool(r, "force", false), .is_check = rpc_bool(r, "check", false) };
 	sandbox_hold(sb);
 	sandbox_folder(sb, folder);
 	code_begin(&sb->reload.code, sb->control, r, sb->spec.persist ? NULL : folder, code_done, sb);
@@ -150,7 +165,7 @@ const struct rpc_done *sandbox_rollback(struct sandbox *sb, struct rpc_request *
 			err_set(&e, ERR_VERSION_NOT_FOUND, "sandbox %s has no version %u", sb->spec.id, number);
 		return rpc_error(r, &e, NULL);
 	}
-	sb->reload = (struct reload){ .active = true, .request = r, .is_rollback = true };
+	sb->reload = (struct reload){ .active = true, .request = r, .is_rollback = true, .force = rpc_bool(r, "force", false) };
 	sandbox_hold(sb);
 	sandbox_folder(sb, folder);
 	code_begin_stored(&sb->reload.code, sb->control, v->sha256, sb->spec.persist ? NULL : folder, code_done, sb);
@@ -196,8 +211,30 @@ static cJSON *success_json(const struct sandbox *sb, const struct txn_actions *a
 	cJSON_AddNumberToObject(result, "calls_queued", rl->calls_queued);
 	cJSON_AddNumberToObject(result, "calls_running", rl->calls_running);
 	add_raw(result, "pinned", a->not_unloaded ? "\"the old code did not end its unmake in time\"" : rl->pinned);
+	if (probation_active(&sb->trial.probation))
+		cJSON_AddNumberToObject(result, "probation_ms", sb->spec.probation_ms);
 	if (a->host_gone)
 		cJSON_AddBoolToObject(result, "ended_after_commit", true);
+	if (rl->code.diagnostics)
+		cJSON_AddStringToObject(cJSON_AddObjectToObject(result, "compiler"), "warnings", rl->code.diagnostics);
+	return result;
+}
+
+/* A check that went well: what would become of the state. `to` is the version that it is in the history, or would be. */
+static cJSON *checked_json(const struct sandbox *sb)
+{
+	const struct reload *rl = &sb->reload;
+	cJSON *result = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(result, "outcome", "checked");
+	cJSON_AddNumberToObject(result, "from", rl->from);
+	cJSON_AddNumberToObject(result, "to", rl->number ? rl->number : sb->versions.last_number + 1);
+	cJSON_AddStringToObject(result, "rung", "in_place");
+	cJSON_AddStringToObject(result, "sha256", sb->candidate.sha256);
+	cJSON_AddItemToObject(result, "steps_us", steps_json(rl));
+	cJSON_AddNumberToObject(result, "total_us", (double)(clock_monotonic_us() - rl->began_us));
+	cJSON_AddNumberToObject(result, "state_bytes", (double)rl->state_bytes);
+	add_raw(result, "report", rl->report);
 	if (rl->code.diagnostics)
 		cJSON_AddStringToObject(cJSON_AddObjectToObject(result, "compiler"), "warnings", rl->code.diagnostics);
 	return result;
@@ -229,6 +266,17 @@ static void failure_text(const struct sandbox *sb, const struct txn_actions *a, 
 	err_prefix(e, "reload of %s from version %u: %s", sb->spec.id, rl->from, step);
 }
 
+/* It died before its state was saved: what the next process begins with, and how many acknowledged calls that one hasn't seen. A version on
+ * probation gives way to the one before, with the state of its commit. */
+static void lost_json(const struct sandbox *sb, cJSON *extra)
+{
+	bool returns = probation_active(&sb->trial.probation) && probation_is_fault(sb->last_exit.wait_status);
+
+	cJSON_AddStringToObject(extra, "state_from", returns ? "commit" : "fresh");
+	cJSON_AddNumberToObject(extra, "acknowledged_since",
+		(double)(sb->calls.done - (returns ? sb->trial.calls_done : sb->last_exit.calls_done)));
+}
+
 static cJSON *failure_json(const struct sandbox *sb, const struct txn_actions *a)
 {
 	cJSON *extra = cJSON_CreateObject();
@@ -240,7 +288,7 @@ static cJSON *failure_json(const struct sandbox *sb, const struct txn_actions *a
 	if (a->outcome == TXN_RECOVERED)
 		cJSON_AddStringToObject(extra, "state_from", "sealed");
 	if (a->outcome == TXN_STATE_LOST)
-		cJSON_AddStringToObject(extra, "state_from", "fresh");
+		lost_json(sb, extra);
 	cJSON_AddItemToObject(extra, "steps_us", steps_json(&sb->reload));
 	return extra;
 }
@@ -252,7 +300,13 @@ void reload_answer(struct sandbox *sb, const struct txn_actions *a)
 
 	sb->has_candidate = false;
 	durable_versions(sb);
-	if (a->ok) {
+	if (a->ok && sb->reload.is_check) {
+		events_add(sb->control->events, "reload.checked", sb->spec.id, sb->spec.owner, "sha256", sb->candidate.sha256);
+		sb->reload.request = NULL;
+		if (r)
+			durable_answer(sb, r, checked_json(sb));
+		reload_fini(&sb->reload);
+	} else if (a->ok) {
 		o = events_begin(sb->control->events, "reload.committed", sb->spec.id, sb->spec.owner);
 		json_out_u64(o, "from", sb->reload.from);
 		json_out_u64(o, "to", sb->reload.to_hint);

@@ -53,9 +53,10 @@ struct sandbox *sandbox_new(struct control *c, struct spec *spec_take, struct er
 	sb->magic = SANDBOX_MAGIC;
 	sb->control = c;
 	sb->spec = *spec_take;
+	sb->versions.keep = sb->spec.keep_versions;
 	*spec_take = (struct spec){ 0 };
 	durable_init(sb);
-	sb->state_fd = -1;
+	sb->state_fd = sb->trial.state_fd = -1;
 	sb->ring_kept = -1;
 	life_init(&sb->life);
 	sb->txn_policy = txn_policy_default();
@@ -63,9 +64,10 @@ struct sandbox *sandbox_new(struct control *c, struct spec *spec_take, struct er
 	uv_timer_init(c->loop, &sb->life_timer);
 	uv_timer_init(c->loop, &sb->txn_timer);
 	uv_timer_init(c->loop, &sb->call_timer);
-	sb->life_timer.data = sb->txn_timer.data = sb->call_timer.data = sb;
 	watch_init(sb);
-	sb->open_handles = 4;
+	uv_timer_init(c->loop, &sb->trial.timer);
+	sb->life_timer.data = sb->txn_timer.data = sb->call_timer.data = sb->trial.timer.data = sb;
+	sb->open_handles = 5;
 	sb->call_timer.timer_cb = call_timer_cb;
 	return sb;
 }
@@ -77,6 +79,7 @@ static void sandbox_free(struct sandbox *sb)
 	reload_fini(&sb->reload);
 	spec_fini(&sb->spec);
 	fd_close(&sb->state_fd);
+	fd_close(&sb->trial.state_fd);
 	sandbox_log_close(sb);
 	sandbox_log_free(sb->log);
 	blob_unref(sb->create_object);
@@ -155,6 +158,7 @@ static void sandbox_gone_finish(struct sandbox *sb)
 	uv_close((uv_handle_t *)&sb->txn_timer, timer_closed_cb);
 	uv_close((uv_handle_t *)&sb->call_timer, timer_closed_cb);
 	uv_close((uv_handle_t *)&sb->watch.timer, timer_closed_cb);
+	uv_close((uv_handle_t *)&sb->trial.timer, timer_closed_cb);
 	sb->gone = true; /* freed when the last timer is closed, or later */
 }
 
@@ -220,6 +224,7 @@ void sandbox_discard(struct sandbox *sb)
 	uv_close((uv_handle_t *)&sb->txn_timer, timer_closed_cb);
 	uv_close((uv_handle_t *)&sb->call_timer, timer_closed_cb);
 	uv_close((uv_handle_t *)&sb->watch.timer, timer_closed_cb);
+	uv_close((uv_handle_t *)&sb->trial.timer, timer_closed_cb);
 	sb->gone = true;
 }
 

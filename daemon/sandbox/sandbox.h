@@ -9,6 +9,7 @@
  *   talk.c      what a host says, calls and casts
  *   waits.c     requests that wait for a state
  *   transaction.c (daemon/reload) decides; sandbox_txn.c carries a reload or a save out
+ *   probation.c (daemon/reload) decides; sandbox_probation.c holds what a new version may have to give way to
  *   take_over.c a new control finds it in the spawner's table
  *   durable.c   what of it is on disk; answers wait for that
  *   freeze.c    its processes are stopped and go on
@@ -33,6 +34,7 @@
 #include "daemon/sandbox/host_link.h"
 #include "daemon/front/rpc.h"
 #include "daemon/observe/logs.h"
+#include "daemon/reload/probation.h"
 #include "daemon/reload/transaction.h"
 #include "daemon/reload/versions.h"
 #include "daemon/supervise/decision.h"
@@ -53,6 +55,8 @@ struct spec {
 	int64_t joined_at_ms;            /* unique: the order in its group */
 	char profile[PROFILE_BYTES];
 	bool strict;
+	uint32_t probation_ms;           /* of a new version; 0: none */
+	uint32_t keep_versions;
 	bool persist;                    /* over a restart of the machine; false: no disk is touched */
 	char *config, *labels;           /* JSON objects, owned */
 };
@@ -66,6 +70,7 @@ struct last_exit {
 	int wait_status;
 	uint32_t version;
 	uint64_t generation;
+	uint64_t calls_done;             /* calls.done when it began; not kept */
 	char reason[64];                 /* "signal SIGSEGV", "exit status 3", "start_timeout", ... */
 	char text[192];                  /* from the death note, or why we ended it */
 	char words[LIMIT_LAST_WORDS_BYTES]; /* last output */
@@ -86,6 +91,7 @@ struct host {
 	int64_t started_ms;              /* monotonic */
 	int64_t started_at_ms;           /* wall clock */
 	uint64_t serial;                 /* what it was told to load */
+	uint64_t calls_done;             /* calls.done when it was ready, or was taken over */
 	bool asked, killed;              /* HOST_STOP sent; KILL carried out for the life */
 	bool reported, ready;
 	bool ready_waits;                /* for its pid */
@@ -110,7 +116,9 @@ struct reload {
 	struct rpc_request *request;
 	struct code code;
 	bool has_code;
-	bool is_rollback, backwards;
+	bool is_rollback, is_check, backwards;
+	bool force;                      /* also what is quarantined */
+	uint32_t number;                 /* of the candidate, if it is in the history; 0 */
 	uint32_t from, to_hint;          /* to_hint: rollback's target */
 	unsigned calls_queued, calls_running; /* waiting and unanswered when the hold began; queued counts those that came later too */
 	int64_t began_us, step_us;       /* monotonic */
@@ -120,6 +128,16 @@ struct reload {
 	uint64_t state_bytes;
 	char *report, *module, *pinned;  /* JSON from the host, owned */
 	struct err error;                /* what the failing step said */
+};
+
+/* The current version on probation. */
+struct trial {
+	struct probation probation;
+	int state_fd;                    /* the state saved at its commit; -1 */
+	uint64_t state_bytes;
+	uint64_t calls_done;             /* calls.done at the commit */
+	int64_t until_ms;                /* monotonic */
+	uv_timer_t timer;
 };
 
 struct sandbox {
@@ -145,6 +163,7 @@ struct sandbox {
 	unsigned n_txn_events;
 	bool txn_stepping, txn_recovered;
 	struct reload reload;
+	struct trial trial;
 	int state_fd;                    /* the state being made or kept; -1 */
 	uint64_t state_bytes;
 	char state_from[32];             /* what the running process began with: "fresh", "stop", "reload" */
@@ -284,6 +303,14 @@ void sandbox_txn_begin(struct sandbox *sb, enum txn_mode mode);
 void sandbox_txn_event(struct sandbox *sb, enum txn_event_type type, uint64_t bytes);
 void sandbox_drop_state(struct sandbox *sb);
 void reload_fini(struct reload *rl);
+
+/* ---- sandbox_probation.c ---- */
+void sandbox_probation_begin(struct sandbox *sb, uint32_t before, uint32_t ms, bool backwards); /* at a commit, while state_fd is its save */
+void sandbox_probation_end(struct sandbox *sb, enum probation_event_type why);
+/* A process that served has ended (last_exit): true when the version before comes back for it, which the life has been told. */
+bool sandbox_probation_exited(struct sandbox *sb);
+void sandbox_probation_json(const struct sandbox *sb, struct json_out *o, const char *key); /* null: none */
+const struct rpc_done *sandbox_version_commit(struct sandbox *sb, struct rpc_request *r);
 
 /* ---- reload_request.c ---- */
 const struct rpc_done *sandbox_reload(struct sandbox *sb, struct rpc_request *r);

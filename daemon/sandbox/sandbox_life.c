@@ -335,6 +335,8 @@ bool sandbox_request(struct sandbox *sb, enum life_event_type type, bool keep_st
 	}
 	if (!keep_state && (type == LIFE_START || type == LIFE_STOP || type == LIFE_RESTART))
 		durable_state_dropped(sb);
+	if (type == LIFE_STOP || type == LIFE_RESTART || type == LIFE_DESTROY)
+		sandbox_probation_end(sb, PROBATION_EV_STOPPED);
 	state_event(sb, before);
 	apply_and_drain(sb, &a);
 	return true;

@@ -189,6 +189,8 @@ void sandbox_drop_state(struct sandbox *sb)
 
 static void do_adopt(struct sandbox *sb)
 {
+	uint32_t before = sb->versions.current;
+
 	(void)FAULT(RELOAD_ADOPT);
 	sb->serial = sb->candidate_serial;
 	sb->reload.to_hint = versions_commit(&sb->versions, &sb->candidate, clock_wall_ms());
@@ -202,6 +204,8 @@ static void do_adopt(struct sandbox *sb)
 	sandbox_keep_spec(sb);
 	durable_write(sb);
 	events_add(sb->control->events, "version.current", sb->spec.id, sb->spec.owner, "sha256", sb->candidate.sha256);
+	sandbox_probation_begin(sb, before, sb->spec.probation_ms,
+		(sb->reload.backwards || sb->reload.is_rollback) && !sb->candidate.quarantined);
 }
 
 static void do_unplace(struct sandbox *sb)
@@ -250,9 +254,9 @@ static void do_finished(struct sandbox *sb, enum txn_mode mode, const struct txn
 		durable_state_saved(sb);
 	if (mode == TXN_SAVE_ONLY && (a->ok || !died))
 		sandbox_fact(sb, a->ok ? LIFE_SAVE_DONE : LIFE_SAVE_FAILED, LIFE_EXIT_NORMAL);
-	else if (mode == TXN_RELOAD && !died && !sb->txn_recovered)
+	else if (mode != TXN_SAVE_ONLY && !died && !sb->txn_recovered)
 		sandbox_fact(sb, LIFE_RELOAD_END, LIFE_EXIT_NORMAL);
-	if (died)
+	if (died && !sandbox_probation_exited(sb))
 		sandbox_fact(sb, LIFE_EXITED, sb->last_exit.exit);
 }
 
@@ -304,7 +308,7 @@ static void txn_apply(struct sandbox *sb, const struct txn_actions *a)
 		do_recover(sb);
 	if (a->set & TXN_DO_SET_TIMER)
 		uv_timer_start(&sb->txn_timer, txn_timer_cb, a->timer_ms, 0);
-	if ((a->set & TXN_DO_ANSWER) && mode == TXN_RELOAD)
+	if ((a->set & TXN_DO_ANSWER) && mode != TXN_SAVE_ONLY)
 		reload_answer(sb, a);
 	if (a->set & TXN_DO_FINISHED)
 		do_finished(sb, mode, a);
@@ -320,7 +324,7 @@ static void note_step(struct sandbox *sb, enum txn_step before)
 	if (sb->txn.step == before)
 		return;
 	sb->reload.took_us[before] += now - sb->reload.step_us;
-	if (sb->txn.mode == TXN_RELOAD && before != TXN_IDLE) {
+	if (sb->txn.mode != TXN_SAVE_ONLY && before != TXN_IDLE) {
 		struct json_out *o = events_begin(sb->control->events, "reload.step", sb->spec.id, sb->spec.owner);
 
 		json_out_text(o, "step", txn_step_text(before));

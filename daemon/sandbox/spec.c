@@ -128,7 +128,8 @@ int spec_from_request(struct spec *s, const struct control *c, const struct rpc_
 
 	*s = (struct spec){ .owner = rpc_uid(r), .created_at_ms = clock_wall_ms(), .policy = life_policy_default(),
 		.max_queue = (uint32_t)rpc_integer(r, "max_queue", LIMIT_CALL_QUEUE), .strict = rpc_bool(r, "strict", false),
-		.persist = rpc_bool(r, "persist", true) };
+		.persist = rpc_bool(r, "persist", true), .probation_ms = (uint32_t)rpc_integer(r, "probation_ms", DEFAULT_PROBATION_MS),
+		.keep_versions = (uint32_t)rpc_integer(r, "keep_versions", LIMIT_VERSIONS) };
 	(void)snprintf(s->id, sizeof s->id, "%s", rpc_text(r, "id"));
 	(void)snprintf(s->profile, sizeof s->profile, "%s", profile ? profile : "medium");
 	if (strcmp(s->profile, "low") == 0 && !rpc_is_admin(r))
@@ -175,6 +176,8 @@ static void policy_save(const struct spec *s, struct json_out *o)
 	json_out_text(o, "profile", s->profile);
 	json_out_bool(o, "strict", s->strict);
 	json_out_bool(o, "persist", s->persist);
+	json_out_u64(o, "probation_ms", s->probation_ms);
+	json_out_u64(o, "keep_versions", s->keep_versions);
 	json_out_object(o, "limits");
 	json_out_u64(o, "max_memory", s->limits.max_memory_bytes);
 	json_out_u64(o, "max_file_size", s->limits.max_file_size_bytes);
@@ -399,6 +402,11 @@ static int policy_load(struct spec *s, struct json_span top, struct err *e)
 		!json_i64(json_get(top, "joined_at"), &s->joined_at_ms))
 		s->group[0] = '\0';
 	s->significant = json_type(json_get(top, "significant")) == 't';
+	/* Of later versions of this program. */
+	if (!get_u32(top, "probation_ms", &s->probation_ms))
+		s->probation_ms = DEFAULT_PROBATION_MS;
+	if (!get_u32(top, "keep_versions", &s->keep_versions) || s->keep_versions < 2 || s->keep_versions > LIMIT_VERSIONS)
+		s->keep_versions = LIMIT_VERSIONS;
 	return 0;
 }
 
@@ -437,7 +445,10 @@ int spec_load(struct sandbox *sb, const char *json, size_t size, struct err *e)
 		!json_u64(json_get(top, "last_serial"), &sb->last_serial) || !json_u64(json_get(top, "state_bytes"), &sb->state_bytes))
 		return err_set(e, ERR_IO, "a kept spec lacks a member");
 	s->owner = owner;
-	if (policy_load(s, top, e) < 0 || versions_load(&sb->versions, json_get(top, "versions"), e) < 0)
+	if (policy_load(s, top, e) < 0)
+		return -1;
+	sb->versions.keep = s->keep_versions;
+	if (versions_load(&sb->versions, json_get(top, "versions"), e) < 0)
 		return -1;
 	candidate = json_get(top, "candidate");
 	if (candidate.at) {

@@ -196,6 +196,7 @@ static void on_ready(struct sandbox *sb, const struct host_message *head, const 
 	if (sb->host->ready)
 		return;
 	sb->host->ready = true;
+	sb->host->calls_done = sb->calls.done;
 	sb->serial = sb->host->serial;
 	sandbox_path(sb, sb->serial, path);
 	(void)unlink(path);

@@ -360,7 +360,7 @@ class Chaos(unittest.TestCase):
             self.assertEqual(info["status"], "running" if told.up else "stopped", told.name)
         told.up = info["status"] == "running"
         versions = info["versions"]
-        current, = [v for v in versions if v["status"] == "current"]
+        current, = [v for v in versions if v["status"] in ("current", "probation")]
         self.assertEqual(current["version"], info["version"], told.name)
         image = SHAS.index(current["sha256"])
         if told.image is not None:

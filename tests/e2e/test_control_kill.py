@@ -23,6 +23,7 @@ class ControlKill(Case):
         c.create("reloaded", COUNTER1)
         c.call("reloaded", "increment", by=3)
         c.reload("reloaded", COUNTER2)
+        c.rpc("version.commit", id="reloaded")  # probation would end with control
         c.create("crashed", module("tally"))
         for n in (1, 2):
             self.kill_host("crashed")

@@ -114,6 +114,7 @@ rpc_handler *const rpc_handlers[METHOD__N] = {
 	[METHOD_SANDBOX_RELOAD] = handle_at_once,
 	[METHOD_SANDBOX_ROLLBACK] = handle_at_once,
 	[METHOD_VERSION_LIST] = handle_fill_up,
+	[METHOD_VERSION_COMMIT] = handle_at_once,
 	[METHOD_LOG_READ] = handle_big,
 	[METHOD_EVENT_READ] = handle_at_once,
 };

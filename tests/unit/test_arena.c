@@ -151,6 +151,28 @@ START_TEST(random_steps_keep_contents)
 }
 END_TEST
 
-CHECK_MAIN("arena", tcase_add_test(tc, blocks_are_zeroed_aligned_and_counted); tcase_add_test(tc, knows_its_own);
+/* Memory that was made ready is as zero as any, and more than there may be isn't made. */
+START_TEST(populated_beforehand)
+{
+	struct err e = ERR_INIT;
+	struct arena *a = arena_new(64u << 20, &e);
+	uint8_t *p;
+
+	ck_assert_ptr_nonnull(a);
+	for (uint64_t bytes = 1; bytes <= 9u << 20; bytes += 1u << 20)
+		ck_assert(arena_populate(a, bytes));
+	ck_assert(!arena_populate(a, (64u << 20) + 1));
+	ck_assert_uint_eq(arena_extent(a), 0);
+	p = arena_alloc(a, 12u << 20);
+	ck_assert_ptr_nonnull(p);
+	for (uint64_t i = 0; i < 12u << 20; i++)
+		ck_assert_msg(p[i] == 0, "byte %llu isn't zero", (unsigned long long)i);
+	memset(p, 1, 12u << 20);
+	ck_assert_uint_ge(arena_extent(a), 12u << 20);
+	arena_free(a);
+}
+END_TEST
+
+CHECK_MAIN("arena", tcase_add_test(tc, populated_beforehand); tcase_add_test(tc, blocks_are_zeroed_aligned_and_counted); tcase_add_test(tc, knows_its_own);
 	   tcase_add_test(tc, the_limit_refuses); tcase_add_test(tc, resizing_keeps_and_zeroes);
 	   tcase_add_test(tc, random_steps_keep_contents))

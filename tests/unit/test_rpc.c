@@ -72,6 +72,7 @@ rpc_handler *const rpc_handlers[METHOD__N] = {
 	[METHOD_SANDBOX_RELOAD] = handle_name,
 	[METHOD_SANDBOX_ROLLBACK] = handle_name,
 	[METHOD_VERSION_LIST] = handle_name,
+	[METHOD_VERSION_COMMIT] = handle_name,
 	[METHOD_LOG_READ] = handle_name,
 	[METHOD_EVENT_READ] = handle_name,
 };

@@ -138,7 +138,7 @@ static const char *actions_do(struct node *n, const struct txn_actions *out)
 static const char *finish_check(const struct node *n, const struct txn_actions *out)
 {
 	const struct model *m = &n->m;
-	bool reload = n->t.mode == TXN_RELOAD;
+	bool reload = n->t.mode != TXN_SAVE_ONLY;
 	bool recover = out->set & TXN_DO_RECOVER;
 
 	MUST(m->answered, "finished without an answer");
@@ -150,6 +150,11 @@ static const char *finish_check(const struct node *n, const struct txn_actions *
 		MUST(!m->held, "calls are held for ever");
 	else
 		MUST(m->held, "calls were released to a process that is being stopped");
+	if (out->ok && n->t.mode == TXN_CHECK) {
+		MUST(out->outcome == TXN_NOTHING_CHANGED && m->rehearsed && !m->released && !m->record_sent && m->makes == 0,
+			"a check that changes something");
+		return NULL;
+	}
 	if (out->ok) {
 		MUST(out->outcome == TXN_CHANGED, "ok, and nothing changed");
 		MUST(reload ? m->adopted && !m->keep_sent : m->kept && m->keep_sent,
@@ -398,6 +403,8 @@ START_TEST(every_order_of_events)
 	ck_assert_msg(wrong == NULL, "reload: %s", wrong);
 	wrong = explore(TXN_SAVE_ONLY, true);
 	ck_assert_msg(wrong == NULL, "save only: %s", wrong);
+	wrong = explore(TXN_CHECK, true);
+	ck_assert_msg(wrong == NULL, "check: %s", wrong);
 }
 END_TEST
 

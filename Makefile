@@ -48,6 +48,7 @@ objects = $(patsubst %.c,$(BUILD)/o/%.o,$(call sources,$1))
 lib = $(BUILD)/lib$1.a
 libs_control := -luv -lcjson -lsqlite3 -lcrypto -lpthread -lm
 libs_host := -ldl -lm
+libs_spawner := -lseccomp
 
 # with SANITIZE=1, in the programs that run in a surrounding of their own
 sanitizer_options := $(if $(SANITIZE),$(BUILD)/o/tests/sanitize/options.o)
@@ -93,7 +94,7 @@ $(foreach part,proto spawner host control client,$(eval $(call archive,$(part)))
 
 link = $(call say,LD,$@)mkdir -p $(@D) && $(CC) $(our_ldflags) $(CFLAGS) $(LDFLAGS) $1 -o $@ $2
 $(BUILD)/sandboxd: $(BUILD)/o/daemon/spawner/main.o $(sanitizer_options) $(call lib,spawner) $(call lib,proto)
-	$(call link,$^)
+	$(call link,$^,$(libs_spawner))
 $(BUILD)/sandboxd-control: $(BUILD)/o/daemon/control/main.o $(sanitizer_options) $(call lib,control) $(call lib,proto)
 	$(call link,$^,$(libs_control))
 $(BUILD)/sandbox-host: $(BUILD)/o/daemon/host/main.o $(call lib,host) $(call lib,proto)
@@ -106,9 +107,9 @@ $(BUILD)/include/sandbox_module.h: proto/sandbox_module.h
 # ---- tests ----
 all_libs := $(foreach part,control host spawner client proto,$(call lib,$(part)))
 $(BUILD)/tests/%: $(BUILD)/o/tests/%.o $(all_libs)
-	$(call link,$< -Wl$(comma)--start-group $(all_libs) -Wl$(comma)--end-group,$(libs_control) $(libs_host) $(libs_test) $(shell pkg-config --libs check))
+	$(call link,$< -Wl$(comma)--start-group $(all_libs) -Wl$(comma)--end-group,$(libs_control) $(libs_host) $(libs_spawner) $(libs_test) $(shell pkg-config --libs check))
 $(BUILD)/tests/fuzz/%: $(BUILD)/o/tests/fuzz/%.o $(all_libs)
-	$(call link,-fsanitize=fuzzer $< -Wl$(comma)--start-group $(all_libs) -Wl$(comma)--end-group,$(libs_control) $(libs_host))
+	$(call link,-fsanitize=fuzzer $< -Wl$(comma)--start-group $(all_libs) -Wl$(comma)--end-group,$(libs_control) $(libs_host) $(libs_spawner))
 $(BUILD)/tests/unit/test_cbor_oracle: libs_test := -lcbor
 $(BUILD)/tests/support/%: $(BUILD)/o/tests/support/%.o $(sanitizer_options) $(call lib,host) $(call lib,proto)
 	$(call link,$^,$(libs_host))

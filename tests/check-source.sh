@@ -50,7 +50,7 @@ room() { # header-regex rooms-regex
 	room 'uv\.h' '^daemon/(control|front|group|sandbox|store/storage)'
 	room '(cjson/)?cJSON\.h' '^daemon/(control|front|sandbox)/'
 	room 'dlfcn\.h' '^daemon/host/(module/object|death)\.c$'
-	room 'seccomp\.h' '^daemon/spawner/'
+	room 'seccomp\.h' '^daemon/spawner/filter\.c$'
 	room 'openssl/.*' '^daemon/store/'
 	room 'sqlite3\.h' '^daemon/store/database\.c$'
 	room 'pthread\.h' '^daemon/store/storage'

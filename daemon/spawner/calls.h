@@ -10,12 +10,13 @@
 #include <stdint.h>
 
 #define CALL_CONDITIONS 2
-#define CALL_NUMBER_X32 0x40000000u /* calls of another ABI on x86-64, from this number on */
 
 #if defined __x86_64__
-#define CALL_ARCH 0xc000003eu /* AUDIT_ARCH_X86_64 */
+#define CALL_ARCH       0xc000003eu /* AUDIT_ARCH_X86_64 */
+#define CALL_NUMBER_X32 0x40000000u /* calls of another ABI, from this number on */
 #elif defined __aarch64__
-#define CALL_ARCH 0xc00000b7u /* AUDIT_ARCH_AARCH64 */
+#define CALL_ARCH       0xc00000b7u /* AUDIT_ARCH_AARCH64 */
+#define CALL_NUMBER_X32 UINT32_MAX  /* there is none: numbers from any ABI's are unlisted */
 #else
 #error "calls.def has been looked at for x86-64 and arm64 only"
 #endif

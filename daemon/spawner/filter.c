@@ -1,27 +1,33 @@
 /* SPDX-License-Identifier: MIT
  *
- * Table -> ranges of call numbers with one answer -> stretches: a range with the few calls that differ from it -> a binary tree over
- * stretches. The program is written from its end to its start, so that every jump, which only goes forward, knows its target, and
- * one return serves all who come to it: how long a filter takes to install is how long it is, and how deep. */
+ * libseccomp makes the program: which architecture, which ABI, a tree over call numbers. What its rules can't say it marks, with an
+ * answer that we never give, SECCOMP_RET_TRACE: each mark becomes a jump to a block that we put behind its program. A block is
+ * one call's conditions on arguments, or block 0, what holds for calls without a rule. Blocks are written from their end to their start,
+ * so that every jump, which only goes forward, knows its target, and one return serves all who come to it: how long a filter takes to
+ * install is how long it is. */
 #include "daemon/spawner/filter.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <linux/filter.h>
+#include <seccomp.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/spawner/calls.h"
 #include "proto/fd.h"
 #include "proto/protection.h"
 
-#define NUMBERS        1024 /* call numbers that the table may have; larger ones are unlisted */
-#define RANGES_MAX     (NUMBERS + 2)
-#define EXCEPTIONS_MAX 5    /* of one stretch: they are tried one by one */
-#define JUMP_MAX       255  /* of a conditional jump */
-#define JUMP_NEAR      (JUMP_MAX - 4) /* still, after what near() adds in between */
-#define ANSWERS        32   /* different returns: a dozen, each errno once */
+#define NUMBERS    1024 /* call numbers that the table may have; larger ones are unlisted */
+#define SPAN_MIN   4    /* so many numbers in a row with one answer are a span: 2 instructions, a rule has 1 to 2. With 3 it gets deep */
+#define SPANS_MAX  (2 * NUMBERS / SPAN_MIN + 2)
+#define BLOCKS_MAX 64   /* calls of which arguments decide, and block 0 */
+#define JUMP_MAX   255  /* of a conditional jump */
+#define JUMP_NEAR  (JUMP_MAX - 4) /* still, after what near() adds in between */
+#define ANSWERS    32   /* different returns: a dozen, each errno once */
+#define MARK(block) (SECCOMP_RET_TRACE | (uint32_t)(block))
 
 #define OFFSET(member)   ((uint32_t)offsetof(struct seccomp_data, member))
 #define OFFSET_LOW(n)    (OFFSET(args) + 8u * (uint32_t)(n) + (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : 4))
@@ -72,12 +78,21 @@ static uint32_t ret_unlisted(const struct policy *p)
 	return p->unlisted == POLICY_ALLOW ? SECCOMP_RET_ALLOW : ret_errno(ENOSYS);
 }
 
+/* Of an architecture or ABI whose calls have other numbers. Number -1 is the call that a tracer took away: libseccomp lets it come to
+ * the answer for unlisted calls, and the kernel runs nothing and returns ENOSYS whatever that is. */
+static bool is_foreign(const struct seccomp_data *call)
+{
+	uint32_t number = (uint32_t)call->nr;
+
+	return call->arch != CALL_ARCH || (number >= CALL_NUMBER_X32 && number != UINT32_MAX);
+}
+
 void filter_decide(const struct policy *p, uint64_t weaken, bool listener, const struct seccomp_data *call, struct filter_verdict *ret)
 {
 	const struct call_row *row;
 
 	*ret = (struct filter_verdict){ .ret = SECCOMP_RET_KILL_PROCESS, .operation = OPERATION__N, .call = "" };
-	if (call->arch != CALL_ARCH || (uint32_t)call->nr >= CALL_NUMBER_X32)
+	if (is_foreign(call))
 		return;
 	row = call_find(call);
 	if (row)
@@ -88,18 +103,11 @@ void filter_decide(const struct policy *p, uint64_t weaken, bool listener, const
 		ret->error = ENOSYS;
 }
 
-/* ---- the program, from its end to its start ---- */
+/* ---- blocks, from their end to their start ---- */
 
-struct range {
-	uint32_t first;              /* number; it ends before the next one's */
-	uint32_t ret;                /* the answer, if no row's condition holds */
-	const struct call_row *rows; /* one call's rows with conditions */
-	size_t n_rows;               /* 0: none, and the range may be of many calls */
-};
-
-/* Ranges of which the first and every other that isn't a single call have the same answer. */
-struct stretch {
-	size_t first, n;
+/* From this number on, up to the next span's. */
+struct span {
+	uint32_t first, ret;
 };
 
 /* How many instructions stand from an instruction to the end of the program, itself included: its name, whatever comes before it. */
@@ -109,17 +117,19 @@ struct maker {
 	const struct policy *policy;
 	uint64_t weaken;
 	bool listener;
-	struct range ranges[RANGES_MAX];
-	size_t n_ranges;
-	struct stretch stretches[RANGES_MAX];
-	size_t n_stretches;
+	scmp_filter_ctx library;
+	uint32_t numbers[NUMBERS]; /* the answer to each, or its mark */
+	struct span spans[SPANS_MAX];
+	size_t n_spans;
+	label blocks[BLOCKS_MAX];
+	size_t n_blocks;
 	struct {
 		uint32_t ret;
 		label at;
 	} answers[ANSWERS]; /* the newest return of each */
 	size_t n_answers;
-	struct sock_filter code[BPF_MAXINSNS]; /* filled from its end */
-	label n;                               /* beyond BPF_MAXINSNS: it doesn't fit */
+	struct sock_filter code[BPF_MAXINSNS]; /* blocks are filled in from its end, libseccomp's program then from its start */
+	label n;                               /* of the blocks; beyond BPF_MAXINSNS: they don't fit */
 };
 
 static label emit(struct maker *m, uint16_t code, uint32_t k, size_t jt, size_t jf)
@@ -241,13 +251,14 @@ static size_t emit_values(struct maker *m, const struct call_row *rows, size_t l
 	return n;
 }
 
-static label emit_range(struct maker *m, const struct range *r)
+/* Rows with conditions, and the answer where none of them holds. */
+static label emit_rows(struct maker *m, const struct call_row *rows, size_t n_rows, uint32_t ret)
 {
-	label next = answer(m, r->ret);
+	label next = answer(m, ret);
 
-	for (size_t left = r->n_rows; left > 0;) {
-		const struct call_row *row = &r->rows[left - 1];
-		size_t n = emit_values(m, r->rows, left - 1, &next);
+	for (size_t left = n_rows; left > 0;) {
+		const struct call_row *row = &rows[left - 1];
+		size_t n = emit_values(m, rows, left - 1, &next);
 
 		if (n == 0) {
 			label yes = answer(m, row_ret(m, row));
@@ -261,114 +272,174 @@ static label emit_range(struct maker *m, const struct range *r)
 	return next;
 }
 
-/* ---- ranges and stretches ---- */
+/* ---- call numbers ---- */
 
-static void range_add(struct maker *m, uint32_t first, uint32_t ret, const struct call_row *rows, size_t n_rows)
+/* The answer to a number; where arguments decide, the mark of a block that has just been written. */
+static uint32_t number_answer(struct maker *m, uint32_t number)
 {
-	struct range *last = m->n_ranges ? &m->ranges[m->n_ranges - 1] : NULL;
+	size_t first = 0, n = 0;
+	uint32_t ret;
 
+	while (first < call_rows_n && call_rows[first].number != (int)number)
+		first++;
+	while (first + n < call_rows_n && call_rows[first + n].number == (int)number)
+		n++;
+	if (n == 0)
+		return ret_unlisted(m->policy);
+	assert(call_rows[first + n - 1].n_conditions == 0);
+	ret = row_ret(m, &call_rows[first + --n]);
 	/* Rows just before the last that give the same answer as it decide nothing. */
-	while (n_rows > 0 && row_ret(m, &rows[n_rows - 1]) == ret)
-		n_rows--;
-	if (last && last->n_rows == 0 && n_rows == 0 && last->ret == ret)
+	while (n > 0 && row_ret(m, &call_rows[first + n - 1]) == ret)
+		n--;
+	if (n == 0)
+		return ret;
+	assert(m->n_blocks < BLOCKS_MAX);
+	m->blocks[m->n_blocks] = emit_rows(m, call_rows + first, n, ret);
+	return MARK(m->n_blocks++);
+}
+
+static void span_add(struct maker *m, uint32_t first, uint32_t ret)
+{
+	if (m->n_spans > 0 && m->spans[m->n_spans - 1].first == first)
+		m->n_spans--;
+	if (m->n_spans > 0 && m->spans[m->n_spans - 1].ret == ret)
 		return;
-	assert(m->n_ranges < RANGES_MAX);
-	m->ranges[m->n_ranges++] = (struct range){ first, ret, rows, n_rows };
+	assert(m->n_spans < SPANS_MAX);
+	m->spans[m->n_spans++] = (struct span){ first, ret };
 }
 
-static void ranges_make(struct maker *m)
+static int rules_add(struct maker *m, uint32_t first, uint32_t end, struct err *e)
 {
-	for (uint32_t number = 0; number < NUMBERS; number++) {
-		size_t first = 0, n = 0;
-
-		while (first < call_rows_n && call_rows[first].number != (int)number)
-			first++;
-		while (first + n < call_rows_n && call_rows[first + n].number == (int)number)
-			n++;
-		assert(n == 0 || call_rows[first + n - 1].n_conditions == 0);
-		if (n > 0)
-			range_add(m, number, row_ret(m, &call_rows[first + n - 1]), call_rows + first, n - 1);
-		else
-			range_add(m, number, ret_unlisted(m->policy), NULL, 0);
+	for (uint32_t number = first; number < end; number++) {
+		errno = -seccomp_rule_add(m->library, m->numbers[number], (int)number, 0);
+		if (errno != 0)
+			return err_sys(e, ERR_UNAVAILABLE, "seccomp_rule_add of call %u with answer %#x", number, m->numbers[number]);
 	}
-	range_add(m, NUMBERS, ret_unlisted(m->policy), NULL, 0);
-	range_add(m, CALL_NUMBER_X32, SECCOMP_RET_KILL_PROCESS, NULL, 0);
-}
-
-static bool is_single(const struct maker *m, size_t range)
-{
-	return range + 1 < m->n_ranges && m->ranges[range + 1].first == m->ranges[range].first + 1;
-}
-
-static bool is_more_of(const struct maker *m, size_t range, size_t base)
-{
-	return range < m->n_ranges && m->ranges[range].n_rows == 0 && m->ranges[range].ret == m->ranges[base].ret;
-}
-
-static void stretches_make(struct maker *m)
-{
-	for (size_t first = 0; first < m->n_ranges;) {
-		size_t end = first + 1, exceptions = 0, at = end;
-
-		while (m->ranges[first].n_rows == 0 && at < m->n_ranges) {
-			if (is_more_of(m, at, first))
-				end = ++at;
-			else if (is_single(m, at) && ++exceptions <= EXCEPTIONS_MAX)
-				at++;
-			else
-				break;
-		}
-		m->stretches[m->n_stretches++] = (struct stretch){ first, end - first };
-		first = end;
-	}
-}
-
-static label emit_stretch(struct maker *m, const struct stretch *s)
-{
-	label at = emit_range(m, &m->ranges[s->first]);
-
-	for (size_t i = s->first + s->n; i-- > s->first + 1;)
-		if (!is_more_of(m, i, s->first))
-			at = emit_branch(m, BPF_JEQ, m->ranges[i].first, emit_range(m, &m->ranges[i]), at);
-	return at;
-}
-
-static label emit_tree(struct maker *m, size_t first, size_t last)
-{
-	size_t middle = first + (last - first + 1) / 2;
-	label right, left;
-
-	if (first == last)
-		return emit_stretch(m, &m->stretches[first]);
-	right = emit_tree(m, middle, last);
-	left = emit_tree(m, first, middle - 1);
-	return emit_branch(m, BPF_JGE, m->ranges[m->stretches[middle].first].first, right, left);
-}
-
-static void emit_all(struct maker *m)
-{
-	label at = emit_load(m, emit_tree(m, 0, m->n_stretches - 1), OFFSET(nr));
-
-	at = emit_branch(m, BPF_JEQ, CALL_ARCH, at, answer(m, SECCOMP_RET_KILL_PROCESS));
-	(void)emit_load(m, at, OFFSET(arch));
-}
-
-/* The maker is larger than the stack that some give a daemon (64 KiB). */
-static int build(struct maker *m, struct filter *ret, struct err *e)
-{
-	ranges_make(m);
-	stretches_make(m);
-	emit_all(m);
-	if (m->n > BPF_MAXINSNS)
-		return err_set(e, ERR_INTERNAL, "the filter of profile %s has %zu instructions, more than the kernel takes (%d)",
-			m->policy->name, m->n, BPF_MAXINSNS);
-	ret->fd = fd_memfd("filter", m->code + BPF_MAXINSNS - m->n, m->n * sizeof *m->code, true);
-	if (ret->fd < 0)
-		return err_sys(e, ERR_UNAVAILABLE, "cannot make a memfd for the filter of profile %s", m->policy->name);
-	ret->n_instructions = (uint32_t)m->n;
 	return 0;
 }
 
+/* Rules for what isn't allowed, but for spans, which libseccomp doesn't know: they are block 0, where all that has no rule comes to. */
+static int numbers_divide(struct maker *m, struct err *e)
+{
+	for (uint32_t number = 0; number < NUMBERS; number++)
+		m->numbers[number] = number_answer(m, number);
+	span_add(m, 0, SECCOMP_RET_ALLOW);
+	for (uint32_t first = 0, end; first < NUMBERS; first = end) {
+		const uint32_t ret = m->numbers[first];
+
+		for (end = first + 1; end < NUMBERS && m->numbers[end] == ret; end++)
+			;
+		if (ret == SECCOMP_RET_ALLOW)
+			continue;
+		if (end - first >= SPAN_MIN) {
+			span_add(m, first, ret);
+			span_add(m, end, SECCOMP_RET_ALLOW);
+		} else if (rules_add(m, first, end, e) == -1) {
+			return -1;
+		}
+	}
+	span_add(m, NUMBERS, ret_unlisted(m->policy));
+	return 0;
+}
+
+static label emit_spans(struct maker *m)
+{
+	label at = answer(m, m->spans[m->n_spans - 1].ret);
+
+	for (size_t i = m->n_spans - 1; i > 0; i--)
+		at = emit_branch(m, BPF_JGE, m->spans[i].first, at, answer(m, m->spans[i - 1].ret));
+	return emit_load(m, at, OFFSET(nr));
+}
+
+/* ---- libseccomp's program, and the blocks behind it ---- */
+
+static int library_begin(struct maker *m, struct err *e)
+{
+	static const struct {
+		enum scmp_filter_attr attribute;
+		uint32_t value;
+		const char *name;
+	} attributes[] = {
+		{ SCMP_FLTATR_API_SYSRAWRC, 1, "errors as they are" },
+		{ SCMP_FLTATR_CTL_OPTIMIZE, 2, "a tree" },
+		{ SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS, "other architectures are killed" },
+		{ SCMP_FLTATR_CTL_NNP, 0, "no_new_privs is left to us" },
+	};
+
+	m->library = seccomp_init(MARK(0));
+	if (!m->library)
+		return err_set(e, ERR_UNAVAILABLE, "seccomp_init: no memory, or the system isn't known to it");
+	for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++) {
+		errno = -seccomp_attr_set(m->library, attributes[i].attribute, attributes[i].value);
+		if (errno != 0)
+			return err_sys(e, ERR_UNAVAILABLE, "seccomp_attr_set (%s)", attributes[i].name);
+	}
+	return 0;
+}
+
+/* Its program at the start of the code; *ret_n instructions. It writes to descriptors only. */
+static int library_program(struct maker *m, size_t *ret_n, struct err *e)
+{
+	const size_t room = m->n < BPF_MAXINSNS ? BPF_MAXINSNS - m->n : 0;
+	autoclose int fd = fd_memfd("filter of libseccomp", NULL, 0, false);
+	ssize_t size;
+
+	if (fd == -1)
+		return err_sys(e, ERR_UNAVAILABLE, "a memfd for libseccomp");
+	errno = -seccomp_export_bpf(m->library, fd);
+	if (errno != 0)
+		return err_sys(e, ERR_UNAVAILABLE, "seccomp_export_bpf");
+	size = pread(fd, m->code, room * sizeof *m->code, 0);
+	if (size == -1)
+		return err_sys(e, ERR_UNAVAILABLE, "cannot read what seccomp_export_bpf wrote");
+	*ret_n = (size_t)size / sizeof *m->code;
+	if (*ret_n == room) /* and perhaps more */
+		return err_set(e, ERR_INTERNAL, "%zu instructions and more, the kernel takes %d", *ret_n + m->n, BPF_MAXINSNS);
+	return 0;
+}
+
+/* Marks become jumps; the blocks move up to the program. A mark that isn't there would be calls with another's answer. */
+static int blocks_join(struct maker *m, size_t n, struct err *e)
+{
+	bool joined[BLOCKS_MAX] = { false };
+
+	for (size_t i = 0; i < n; i++) {
+		struct sock_filter *at = &m->code[i];
+		const uint32_t block = at->k & SECCOMP_RET_DATA;
+
+		if (at->code != (BPF_RET | BPF_K) || (at->k & SECCOMP_RET_ACTION_FULL) != SECCOMP_RET_TRACE)
+			continue;
+		if (block >= m->n_blocks)
+			return err_set(e, ERR_INTERNAL, "libseccomp returned mark %u of %zu", block, m->n_blocks);
+		*at = (struct sock_filter){ BPF_JMP | BPF_JA, 0, 0, (uint32_t)(n - i - 1 + m->n - m->blocks[block]) };
+		joined[block] = true;
+	}
+	for (size_t i = 0; i < m->n_blocks; i++)
+		if (!joined[i])
+			return err_set(e, ERR_INTERNAL, "libseccomp never returns mark %zu of %zu", i, m->n_blocks);
+	memmove(m->code + n, m->code + BPF_MAXINSNS - m->n, m->n * sizeof *m->code);
+	return 0;
+}
+
+static int build(struct maker *m, struct filter *ret, struct err *e)
+{
+	size_t n;
+
+	m->n_blocks = 1;
+	if (library_begin(m, e) == -1 || numbers_divide(m, e) == -1)
+		return -1;
+	m->blocks[0] = emit_spans(m);
+	if (library_program(m, &n, e) == -1 || blocks_join(m, n, e) == -1)
+		return -1;
+	n += m->n;
+	ret->fd = fd_memfd("filter", m->code, n * sizeof *m->code, true);
+	if (ret->fd == -1)
+		return err_sys(e, ERR_UNAVAILABLE, "a memfd for it");
+	ret->n_instructions = (uint32_t)n;
+	return 0;
+}
+
+/* The maker is larger than the stack that some give a daemon (64 KiB). */
 int filter_build(const struct policy *p, uint64_t weaken, bool listener, struct filter *ret, struct err *e)
 {
 	struct maker *m = calloc(1, sizeof *m);
@@ -381,6 +452,8 @@ int filter_build(const struct policy *p, uint64_t weaken, bool listener, struct 
 	m->weaken = weaken;
 	m->listener = listener;
 	result = build(m, ret, e);
+	if (m->library)
+		seccomp_release(m->library);
 	free(m);
-	return result;
+	return result == -1 ? err_prefix(e, "cannot make the filter of profile %s", p->name) : 0;
 }

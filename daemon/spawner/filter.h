@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * The seccomp filter of a profile, made once in the spawner from calls.def: a program in a sealed memfd, which zygotes and hosts only
- * install. It is a tree over the numbers of system calls: what the kernel looks at when it installs a filter is the depth.
+ * install.
  *
- * Why it isn't made by libseccomp: a call of which only some arguments are allowed needs one answer for all others, of its own
- * (prctl: EPERM, ioctl: ENOTTY, unknown calls: ENOSYS), and libseccomp has a single default and one comparison per argument and
- * rule. Runs in the spawner; filter_decide is pure. */
+ * libseccomp makes it, a tree over the numbers of system calls. A call of which only some arguments are allowed needs one answer for all
+ * others, of its own (prctl: EPERM, ioctl: ENOTTY, unknown calls: ENOSYS), and libseccomp has a single default and one comparison
+ * per argument and rule: such calls get a block of instructions of our own behind its program. Its heap stays in the spawner: zygotes
+ * are exec'ed. Runs in the spawner; filter_decide is pure. */
 #ifndef SANDBOXD_FILTER_H
 #define SANDBOXD_FILTER_H
 
@@ -29,7 +30,8 @@ struct filter_verdict {
 	bool kill;                /* refused, and whoever names it ends the process */
 };
 
-/* weaken: PROTECTION_BITs; "network" and "new code" leave their calls open. (A host without "system calls" gets no filter at all.)
+/* -1: libseccomp, or the kernel under it, refused something, by name (unavailable); or too many instructions (internal).
+ * weaken: PROTECTION_BITs; "network" and "new code" leave their calls open. (A host without "system calls" gets no filter at all.)
  * listener: forbidden calls, and with a full audit refused ones too, are left to a listener (SECCOMP_RET_USER_NOTIF), which answers
  * with `error`, or kills. Without it the filter does so itself. */
 int filter_build(const struct policy *p, uint64_t weaken, bool listener, struct filter *ret, struct err *e);

@@ -200,8 +200,8 @@ static void sandbox_apply(struct sandbox *sb, const struct life_actions *a)
 		sandbox_drop_state(sb);
 	if (a->set & LIFE_DO_CANCEL_TXN)
 		sandbox_txn_event(sb, TXN_EV_CANCEL, 0);
-	if (a->set & (LIFE_DO_ASK_SAVE | LIFE_DO_ASK_STOP))
-		sandbox_keep_spec(sb); /* first: a successor must know that a host that doesn't answer was asked to stop */
+	if (a->set & (LIFE_DO_ASK_SAVE | LIFE_DO_ASK_STOP | LIFE_DO_KILL))
+		sandbox_keep_spec(sb); /* first: a successor must know that a host that doesn't answer was asked to stop, or why it was killed */
 	if (a->set & LIFE_DO_ASK_SAVE)
 		sandbox_txn_begin(sb, TXN_SAVE_ONLY);
 	if (a->set & LIFE_DO_ASK_STOP)

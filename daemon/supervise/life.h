@@ -198,7 +198,7 @@ struct life {
 	uint8_t after_start;             /* what follows the stop at work: a start (RESTART) */
 	uint8_t after_gone;              /* or GONE (DESTROY, a create that was cut) */
 	uint8_t creating;                /* not ready yet for the first time */
-	uint8_t free_retry;              /* the end of this process is nobody's fault */
+	uint8_t free_retry;              /* the end of this process is nobody's fault; a take-over keeps it */
 	uint8_t checkpoint;              /* a boolean too; never together with kept */
 	uint8_t restore_tries;           /* starts by policy in a row that failed from the present state */
 	enum life_from from;             /* what the newest start began with */
@@ -243,9 +243,10 @@ enum life_result life_step(
 	struct life *l, const struct life_policy *p, const struct life_event *ev, struct life_actions *out);
 /* After a restart of control: *l is what the spec says (any bytes), on return what it is now, with the
  * actions that follow. No request is pending afterwards. A life whose create was cut off ends (GONE, after a
- * KILL where a process lives). So that no exit is missed or counted twice, the spec is kept before
- * SPAWNER_ACK_EXIT. A STATUS that comes later for a SILENT host: SERVING is READY or RELOAD_END, EMPTY is
- * FOUND_EMPTY, QUIESCED or LOADED is RELOAD_BEGIN; each may be IGNORED. */
+ * KILL where a process lives), and is `creating` until then. So that no exit is missed or counted twice, the
+ * spec is kept before SPAWNER_ACK_EXIT; so that one that was ordered is not taken for a crash, before a KILL. A
+ * STATUS that comes later for a SILENT host: SERVING is READY or RELOAD_END, EMPTY is FOUND_EMPTY, QUIESCED or
+ * LOADED is RELOAD_BEGIN; each may be IGNORED. */
 void life_adopt(struct life *l, const struct life_policy *p, const struct life_finding *found, int64_t now_ms,
 	struct life_actions *out);
 

@@ -27,7 +27,8 @@ static void adopt_sanitise(struct life *l, int64_t now_ms)
 	l->checkpoint = l->checkpoint != 0;
 	if (l->restore_tries >= RESTORE_TRIES)
 		l->restore_tries = 0;
-	l->free_retry = false;
+	/* A kill that an earlier control had ordered, and noted first: the end that follows is still nobody's fault. */
+	l->free_retry = l->free_retry != 0 && (l->state == LIFE_STARTING || l->state == LIFE_BACKOFF);
 	l->gone = false;
 	l->pending = LIFE_NO_REQUEST; /* whoever asked has seen the end of his connection */
 	l->killed = LIFE_KILL_NONE;
@@ -217,6 +218,7 @@ void life_adopt(struct life *l, const struct life_policy *p, const struct life_f
 	l->kept_sealed = l->kept && l->kept_sealed;
 	l->process = alive ? LIFE_PROCESS_ALIVE : LIFE_PROCESS_NONE;
 	if (l->state == LIFE_INITIALIZING || l->state == LIFE_COMPILING || l->creating) {
+		l->creating = true; /* also where its first start was begun and not recorded any more: whoever made it isn't told that it is there */
 		l->after_gone = true;
 		l->after_start = l->keep_wanted = false;
 		l->stage = STAGE_KILLED;
@@ -246,7 +248,7 @@ void life_boot(struct life *l, const struct life_policy *p, bool wanted, bool ha
 	knows_kept = l->state == LIFE_STOPPED || was_failed; /* else these bytes weren't read, or it was up */
 	budget_clear(&l->budget); /* its times are of another boot */
 	l->timer_at_ms = l->ready_ms = 0;
-	l->creating = l->keep_wanted = l->after_start = l->after_gone = false;
+	l->creating = l->keep_wanted = l->after_start = l->after_gone = l->free_retry = false;
 	l->process = LIFE_PROCESS_NONE;
 	l->kept = has_state && (wanted || !knows_kept || l->kept);
 	l->kept_sealed = l->checkpoint = false;

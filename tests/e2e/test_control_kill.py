@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 
-from harness import COUNTER1, COUNTER2, Background, Case, Closed, RpcError, main, module, read, wait_for
+from harness import COUNTER1, COUNTER2, Background, Case, Closed, OwnCase, RpcError, main, module, read, wait_for
 
 
 class ControlKill(Case):
@@ -224,6 +224,37 @@ class ControlKill(Case):
             self.assertEqual(self.client.reload(sandbox, module("slow_rehearsal"))["to"], 2)
         except RpcError as e:
             self.fail("a reload after a take-over: %s" % e)
+
+
+class BeforeIt(OwnCase):
+    """Control ends by itself (--fault) just where it would tell the spawner what it has begun."""
+
+    def again(self, c, method, **params):
+        """As a client with a key does: asks again until it is answered."""
+        while True:
+            try:
+                return c.rpc(method, **params)
+            except (Closed, OSError):
+                c.close()
+                c = wait_for(self.connected, "the next control")
+                c.put(read(COUNTER1))
+
+    def connected(self):
+        try:
+            return self.daemon.client()
+        except OSError:
+            return None
+
+    def test_a_create_whose_start_is_not_recorded(self):
+        """The process is there, and the spec says that nothing was begun: it is undone, and not taken for one that was made."""
+        self.daemon = self.own_daemon(options=("--fault", "spec.memfd=kill:2"))
+        c = self.daemon.client()
+        info = self.again(c, "sandbox.create", id="x", object=c.put(read(COUNTER1)), request_key="once")
+        self.assertEqual((info["status"], info["restart_count"]), ("running", 0))
+        with self.daemon.client() as c:
+            self.assertEqual(c.info("x")["pid"], info["pid"])
+            self.assertEqual(c.call("x", "increment"), {"count": 1})
+            self.assertEqual(c.rpc("daemon.info")["epoch"], 2)
 
 
 if __name__ == "__main__":

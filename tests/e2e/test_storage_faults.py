@@ -70,9 +70,15 @@ class World:
 
     def settle(self):
         def rests():
-            with contextlib.suppress(Closed, OSError), self.client() as c:
-                return c.rpc("daemon.info")["registry"]["writes_pending"] == 0 and all(
-                    c.status(n) in ("running", "stopped", "failed") for n in c.ids())
+            try:
+                with self.client() as c:
+                    return c.rpc("daemon.info")["registry"]["writes_pending"] == 0 and all(
+                        c.status(n) in ("running", "stopped", "failed") for n in c.ids())
+            except RpcError as e:
+                if e.code != "not_found":  # a create that was cut off: listed until it has gone
+                    raise
+            except (Closed, OSError):
+                pass
             return False
 
         wait_for(rests, "rest")

@@ -1048,6 +1048,68 @@ START_TEST(take_over_keeps_budget_back_off_and_the_aim_of_a_stop)
 }
 END_TEST
 
+/* A control that ends an empty host notes that first. Its successor finds the end, or the process still dying: nobody's fault. */
+START_TEST(take_over_of_what_an_earlier_one_had_killed)
+{
+	static const enum life_restart restarts[] = { LIFE_PERMANENT, LIFE_TRANSIENT, LIFE_TEMPORARY };
+	const struct life_finding empty = { .found = LIFE_FOUND_NOT_STARTED, .started_ms = 4000 },
+				  over = { .found = LIFE_FOUND_EXITED, .exit = LIFE_EXIT_ERROR, .started_ms = 4000 },
+				  dying = { .found = LIFE_FOUND_SILENT, .started_ms = 4000 };
+
+	for (size_t i = 0; i < sizeof restarts / sizeof restarts[0]; i++) {
+		struct life_event exited = { .type = LIFE_EXITED, .now_ms = 5030, .exit = LIFE_EXIT_ERROR };
+		struct life_policy p = life_policy_default();
+		struct life noted, l;
+		struct life_actions out;
+
+		p.restart = restarts[i];
+		life_init(&noted);
+		noted.state = LIFE_STARTING;
+		life_adopt(&noted, &p, &empty, 5000, &out);
+		ck_assert_uint_eq(out.set, LIFE_DO_KILL);
+
+		l = noted;
+		life_adopt(&l, &p, &over, 5010, &out);
+		ck_assert_int_eq(l.state, LIFE_STARTING);
+		ck_assert_uint_eq(out.set, STARTS);
+		ck_assert_uint_eq(l.restarts, 0);
+		life_adopt(&l, &p, &over, 5020, &out); /* the one that follows is its own */
+		ck_assert(out.set & LIFE_DO_NOTE_CRASHED);
+
+		l = noted;
+		life_adopt(&l, &p, &dying, 5010, &out);
+		ck_assert_int_eq(life_step(&l, &p, &exited, &out), LIFE_TAKEN);
+		ck_assert_int_eq(l.state, LIFE_STARTING);
+		ck_assert_uint_eq(l.restarts, 0);
+		ck_assert(!(out.set & LIFE_DO_NOTE_CRASHED));
+
+		l = noted;
+		life_adopt(&l, &p, &empty, 5010, &out); /* it was noted, and no more */
+		ck_assert_uint_eq(out.set, LIFE_DO_KILL);
+	}
+}
+END_TEST
+
+/* Its first start was begun and not recorded: it goes, and until it has gone nobody may take it for one that was made. */
+START_TEST(take_over_of_a_create_that_had_just_begun)
+{
+	static const enum life_found found[] = { LIFE_FOUND_NOT_STARTED, LIFE_FOUND_SILENT, LIFE_FOUND_SERVING };
+	const struct life_policy p = life_policy_default();
+
+	for (size_t i = 0; i < sizeof found / sizeof found[0]; i++) {
+		const struct life_finding f = { .found = found[i], .started_ms = 4000 };
+		struct life_actions out;
+		struct life l;
+
+		life_init(&l);
+		life_adopt(&l, &p, &f, 5000, &out);
+		ck_assert_int_eq(l.state, LIFE_STOPPING);
+		ck_assert_uint_eq(out.set, LIFE_DO_KILL);
+		ck_assert(l.creating && l.after_gone);
+	}
+}
+END_TEST
+
 /* Times as the bytes of a spec, or a table, may hold them: no difference of two overflows, and a timer is never set beyond its step. */
 START_TEST(take_over_with_times_that_cannot_be)
 {
@@ -1144,6 +1206,8 @@ CHECK_MAIN("life", tcase_add_loop_test(tc, every_order_of_events, 0, 4);
 	   tcase_add_test(tc, a_stop_amid_a_reload_that_dies_sealed_keeps_the_state);
 	   tcase_add_test(tc, take_over_rows);
 	   tcase_add_test(tc, take_over_keeps_budget_back_off_and_the_aim_of_a_stop);
+	   tcase_add_test(tc, take_over_of_what_an_earlier_one_had_killed);
+	   tcase_add_test(tc, take_over_of_a_create_that_had_just_begun);
 	   tcase_add_test(tc, take_over_with_times_that_cannot_be);
 	   tcase_add_test(tc, take_over_survives_any_bytes); tcase_add_test(tc, exit_classes);
 	   tcase_add_test(tc, names);)

@@ -333,7 +333,7 @@ class Faulted:
                     self.expect(was is not None, "%s is there" % name)
                     w.told[name] = was
                     continue
-                image = SHAS.index([v["sha256"] for v in info["versions"] if v["status"] == "current"][0])
+                image = SHAS.index([v["sha256"] for v in info["versions"] if v["status"] in ("current", "probation")][0])
                 self.expect(image in (may_be[1], was[1] if was else may_be[1]), "%s runs image %d" % (name, image))
                 w.told[name] = [may_be[0], image, up]
             w.maybe = {}
@@ -349,7 +349,7 @@ class Faulted:
         # A start that was asked for and could not be made: down, with its state, until it is asked for again.
         down = ("stopped", "failed") if self.start_failed else ("stopped",)
         self.expect(info["status"] in (("running",) if up else down), "%s is %s" % (name, info["status"]))
-        sha = [v["sha256"] for v in info["versions"] if v["status"] == "current"]
+        sha = [v["sha256"] for v in info["versions"] if v["status"] in ("current", "probation")]
         self.expect(sha == [SHAS[image]], "%s has the versions %r" % (name, info["versions"]))
         if up and info["status"] == "running":
             got = c.call(name, "get")

@@ -30,6 +30,8 @@ clang_unit() {
 
 part check env SANDBOXD_CHECK_FULL=1 "$make" BUILD="$build" check
 part check-clients "$make" BUILD="$build" check-clients
+part check-otp "$make" BUILD="$build" check-otp
+part check-attacks "$make" BUILD="$build" check-attacks
 part fuzz "$make" BUILD="$build" FUZZ_SECONDS=60 fuzz
 part unit-clang-sanitized clang_unit
 part proc-e2e-sanitized sanitized

@@ -74,6 +74,7 @@ static const char *const results[METHOD__N] = {
 				    " version: i, used?: i, allowed?: i, period_ms?: i, delay_ms?: i, jitter_ms?: i}]}"),
 	[METHOD_SANDBOX_LIST] = "{sandboxes: [$row], next: s~}",
 	[METHOD_SANDBOX_INFO] = "$sandbox",
+	[METHOD_SANDBOX_SECURITY] = "{id: s, profile: s, strict: b, generation: i, missing: [s], security: [$protection]}",
 	[METHOD_SANDBOX_CALL] = "{result: a, version: i}",
 	[METHOD_SANDBOX_CAST] = "{taken: b, version: i}",
 	[METHOD_SANDBOX_WAIT] = "{id: s, status: s, waited_ms: i}",

@@ -200,8 +200,9 @@ static void sandbox_apply(struct sandbox *sb, const struct life_actions *a)
 		sandbox_drop_state(sb);
 	if (a->set & LIFE_DO_CANCEL_TXN)
 		sandbox_txn_event(sb, TXN_EV_CANCEL, 0);
+	/* First: a successor must know that a host that doesn't answer was asked to stop, and who killed one. */
 	if (a->set & (LIFE_DO_ASK_SAVE | LIFE_DO_ASK_STOP | LIFE_DO_KILL))
-		sandbox_keep_spec(sb); /* first: a successor must know that a host that doesn't answer was asked to stop, or why it was killed */
+		sandbox_keep_spec(sb);
 	if (a->set & LIFE_DO_ASK_SAVE)
 		sandbox_txn_begin(sb, TXN_SAVE_ONLY);
 	if (a->set & LIFE_DO_ASK_STOP)
@@ -216,7 +217,7 @@ static void sandbox_apply(struct sandbox *sb, const struct life_actions *a)
 		freeze_do(sb);
 	do_notes(sb, a);
 	if (a->set & (LIFE_DO_NOTE_STARTED | LIFE_DO_NOTE_CRASHED | LIFE_DO_NOTE_RESTART | LIFE_DO_NOTE_GAVE_UP | LIFE_DO_ANSWER |
-			     LIFE_DO_BEGIN_START | LIFE_DO_DROP_STATE | LIFE_DO_THAW) &&
+			     LIFE_DO_DROP_STATE | LIFE_DO_THAW) &&
 		!(a->set & LIFE_DO_GONE))
 		sandbox_keep_spec(sb);
 	durable_life(sb);

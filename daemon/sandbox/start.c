@@ -348,6 +348,7 @@ void sandbox_start(struct sandbox *sb, enum life_from from)
 	sb->put_failed = false;
 	sb->place_err = (struct err)ERR_INIT;
 	sb->last_serial++;
+	sandbox_keep_spec(sb); /* first: a successor that finds the process must know what it was made for */
 	spawner_message_init(&m, SPAWNER_START, sb->spec.id);
 	m.limits = sb->spec.limits;
 	(void)snprintf(m.name, sizeof m.name, "%s", sb->spec.profile);

@@ -300,6 +300,10 @@ static void resolve(struct sandbox *sb, const struct host_message *status, bool 
 							    LIFE_FOUND_IN_RELOAD;
 	char path[LIMIT_PATH_BYTES + 1];
 
+	if (adopted && txn_active(&sb->txn)) { /* the answer to our first question, behind a save that has begun since: nothing is cut */
+		sb->host->ready = phase != HOST_PHASE_EMPTY;
+		return;
+	}
 	/* A start that control had begun: the serial that it loads became known with READY, which nobody read. */
 	if (sb->life.state == LIFE_STARTING && phase == HOST_PHASE_SERVING && f.host_serial == sb->last_serial)
 		f.current_serial = sb->serial = sb->host->serial = f.host_serial;

@@ -62,7 +62,7 @@ class ControlKillReload(Case):
                 versions = c.rpc("version.list", id="a")
                 self.assertIn(info["version"], (before, target))
                 self.assertEqual(versions["current"], info["version"])
-                self.assertEqual([v["version"] for v in versions["versions"] if v["status"] == "current"], [info["version"]])
+                self.assertEqual([v["version"] for v in versions["versions"] if v["status"] in ("current", "probation")], [info["version"]])
                 ends["new" if info["version"] == target else "old"] += 1
                 with self.daemon.client() as d:
                     call = d.result(d.request("sandbox.call", id="a", function="get"))

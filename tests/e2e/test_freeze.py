@@ -81,7 +81,7 @@ class Freeze(Controlled):
         other.close()
 
     def test_every_process_of_it_stops(self):
-        host = self.create()
+        host = self.create(profile="low")  # its processes write outside
         path = os.path.join(self.folder, "steps")
         self.client.call("f", "children", path=path, leave=False)
         if IS_ROOT:  # without a user of its own, nobody knows whose one that left the session is

@@ -296,7 +296,7 @@ class Groups(Grouped):
     def test_a_start_that_fails_is_retried_and_counted(self):
         self.group("g", intensity=2)
         path = os.path.join(self.daemon.folder, "blown")
-        self.member("f", "g", "fuse", config={"path": path, "how": "fail"}, start_timeout_ms=500)
+        self.member("f", "g", "fuse", profile="low", config={"path": path, "how": "fail"}, start_timeout_ms=500)
         with open(path, "w"):
             pass
         try:

@@ -4,7 +4,7 @@
 be an older generation's words is passed over. The daemon and all other sandboxes never notice."""
 from harness import Case, RpcError, main, module, wait_for
 
-REPORT, READY, FAILED, REPLY, STATUS, REHEARSED, QUIESCED, SAVED, LOADED, COMMITTED, UNLOADED, ABORTED, STOPPED, DEATH, CAST_ENDED, PREPARED = range(64, 80)
+REPORT, READY, FAILED, REPLY, STATUS, REHEARSED, QUIESCED, SAVED, LOADED, COMMITTED, UNLOADED, ABORTED, STOPPED, DEATH, CAST_ENDED, ALIVE, PREPARED = range(64, 81)
 BEGIN, CALL = 1, 3
 BODY_FD = 1
 

@@ -70,15 +70,13 @@ class World:
 
     def settle(self):
         def rests():
-            try:
-                with self.client() as c:
+            with contextlib.suppress(Closed, OSError), self.client() as c:
+                try:
                     return c.rpc("daemon.info")["registry"]["writes_pending"] == 0 and all(
                         c.status(n) in ("running", "stopped", "failed") for n in c.ids())
-            except RpcError as e:
-                if e.code != "not_found":  # a create that was cut off: listed until it has gone
-                    raise
-            except (Closed, OSError):
-                pass
+                except RpcError as e:
+                    if e.code != "not_found":  # one whose create was cut has gone since it was listed
+                        raise
             return False
 
         wait_for(rests, "rest")
@@ -333,7 +331,7 @@ class Faulted:
                     self.expect(was is not None, "%s is there" % name)
                     w.told[name] = was
                     continue
-                image = SHAS.index([v["sha256"] for v in info["versions"] if v["status"] in ("current", "probation")][0])
+                image = SHAS.index([v["sha256"] for v in info["versions"] if v["version"] == info["version"]][0])
                 self.expect(image in (may_be[1], was[1] if was else may_be[1]), "%s runs image %d" % (name, image))
                 w.told[name] = [may_be[0], image, up]
             w.maybe = {}
@@ -349,7 +347,7 @@ class Faulted:
         # A start that was asked for and could not be made: down, with its state, until it is asked for again.
         down = ("stopped", "failed") if self.start_failed else ("stopped",)
         self.expect(info["status"] in (("running",) if up else down), "%s is %s" % (name, info["status"]))
-        sha = [v["sha256"] for v in info["versions"] if v["status"] in ("current", "probation")]
+        sha = [v["sha256"] for v in info["versions"] if v["version"] == info["version"]]
         self.expect(sha == [SHAS[image]], "%s has the versions %r" % (name, info["versions"]))
         if up and info["status"] == "running":
             got = c.call(name, "get")

@@ -158,17 +158,26 @@ static void adopt(struct sandbox *sb, enum life_found found, enum life_exit exit
 	sandbox_adopt(sb, &f);
 }
 
+/* The spec tells of this end already, and of the start that was to follow it, which the spawner has not heard of: to take it for the end
+ * of that start would count it twice. */
+static bool exit_is_told(const struct sandbox *sb, const struct spawner_message *m)
+{
+	return sb->last_exit.happened && sb->last_exit.generation == m->generation &&
+		(sb->life.state == LIFE_STARTING || sb->life.state == LIFE_BACKOFF);
+}
+
 static void entry_exited(struct sandbox *sb, const struct spawner_message *m)
 {
 	struct spawner_message ack;
-	bool stopping = sb->life.state == LIFE_STOPPING;
+	bool stopping = sb->life.state == LIFE_STOPPING, told = exit_is_told(sb, m);
 	struct host *h = sb->host;
 
 	if (h) {
 		h->asked = stopping;
 		host_link_drain(&h->link);
 	}
-	exit_record(sb, m);
+	if (!told)
+		exit_record(sb, m);
 	calls_crashed(&sb->calls, sb->spec.id, sb->last_exit.reason);
 	if (h) {
 		sb->host = NULL;
@@ -177,7 +186,7 @@ static void entry_exited(struct sandbox *sb, const struct spawner_message *m)
 	spawner_message_init(&ack, SPAWNER_ACK_EXIT, sb->spec.id);
 	ack.generation = m->generation;
 	spawner_send(sb->control->spawner, &ack, NULL, 0);
-	adopt(sb, LIFE_FOUND_EXITED, sb->last_exit.exit, m->started_ms);
+	adopt(sb, told ? LIFE_FOUND_NONE : LIFE_FOUND_EXITED, sb->last_exit.exit, m->started_ms);
 }
 
 /* Calls with keys: their answers are still to come from the host, or from its end. */

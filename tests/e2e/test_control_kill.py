@@ -246,7 +246,7 @@ class BeforeIt(OwnCase):
             return None
 
     def test_a_create_whose_start_is_not_recorded(self):
-        """The process is there, and the spec says that nothing was begun: it is undone, and not taken for one that was made."""
+        """The spec says that nothing was begun: it is undone, and not taken for one that was made."""
         self.daemon = self.own_daemon(options=("--fault", "spec.memfd=kill:2"))
         c = self.daemon.client()
         info = self.again(c, "sandbox.create", id="x", object=c.put(read(COUNTER1)), request_key="once")

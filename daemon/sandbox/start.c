@@ -12,6 +12,7 @@
 #include "daemon/store/objects.h"
 #include "daemon/store/states.h"
 #include "proto/clock.h"
+#include "proto/fault.h"
 #include "proto/fd.h"
 #include "proto/log.h"
 
@@ -349,6 +350,7 @@ void sandbox_start(struct sandbox *sb, enum life_from from)
 	sb->place_err = (struct err)ERR_INIT;
 	sb->last_serial++;
 	sandbox_keep_spec(sb); /* first: a successor that finds the process must know what it was made for */
+	(void)FAULT(START_SEND);
 	spawner_message_init(&m, SPAWNER_START, sb->spec.id);
 	m.limits = sb->spec.limits;
 	(void)snprintf(m.name, sizeof m.name, "%s", sb->spec.profile);

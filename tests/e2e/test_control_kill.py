@@ -256,6 +256,19 @@ class BeforeIt(OwnCase):
             self.assertEqual(c.call("x", "increment"), {"count": 1})
             self.assertEqual(c.rpc("daemon.info")["epoch"], 2)
 
+    def test_a_restart_whose_start_is_not_sent(self):
+        """The end that was ordered is still there, and the spec says that the next start has begun: it is not that start's end."""
+        self.daemon = self.own_daemon(options=("--fault", "start.send=kill:2"))
+        c = self.daemon.client()
+        c.create("x", read(COUNTER1), restart="transient")
+        c.call("x", "increment", by=3)
+        info = self.again(c, "sandbox.restart", id="x", request_key="once")
+        self.assertEqual((info["status"], info["restart_count"], info["state_from"]), ("running", 0, "kept"))
+        with self.daemon.client() as c:
+            self.assertEqual(c.call("x", "get")["count"], 3)
+            self.assertEqual([e for e in c.events("x") if e["type"] == "sandbox.crashed"], [])
+            self.assertEqual(c.rpc("daemon.info")["epoch"], 2)
+
 
 if __name__ == "__main__":
     main()

@@ -52,7 +52,7 @@ room() { # header-regex rooms-regex
 	room 'dlfcn\.h' '^daemon/host/(module/object|death)\.c$'
 	room 'seccomp\.h' '^daemon/spawner/filter\.c$'
 	room 'openssl/.*' '^daemon/store/'
-	room 'sqlite3\.h' '^daemon/store/database\.c$'
+	room 'sqlite3\.h' '^daemon/store/database(_inner\.h|_write\.c|\.c)$'
 	room 'pthread\.h' '^daemon/store/storage'
 
 	# ---- calls that are banned, or have one place ----

@@ -19,24 +19,15 @@
 
 #include "daemon/store/aside.h"
 #include "daemon/store/blob.h"
+#include "daemon/store/database_inner.h"
 #include "daemon/store/database_sql.h"
 #include "daemon/store/folder.h"
 #include "proto/buf.h"
 #include "proto/fault.h"
 #include "proto/fd.h"
 
-#define NAME           "registry.sqlite"
 #define BUSY_MS        5000       /* a daemon that was killed just now is let go first */
 #define URI_BYTES      (3 * PATH_MAX + 64)
-
-struct database {
-	sqlite3 *db;            /* NULL: unusable, `why` says so */
-	sqlite3_stmt *put[TABLE__N], *delete_[TABLE__N];
-	int dir_fd;             /* the storage thread's */
-	dev_t device;
-	ino_t inode;
-	char why[320];
-};
 
 /* ---- small things ---- */
 
@@ -50,37 +41,6 @@ static void problem(struct database_found *found, const char *format, ...)
 	va_start(args, format);
 	(void)vsnprintf(found->problems[found->n_problems++], sizeof found->problems[0], format, args);
 	va_end(args);
-}
-
-static int write_error(struct database *d, const char *what, struct err *e)
-{
-	int sys = d->db ? sqlite3_system_errno(d->db) : 0;
-
-	if (!d->db)
-		return err_set(e, ERR_IO, "%s", d->why);
-	err_set(e, ERR_IO, "cannot %s the registry " NAME ": %s%s%s", what, sqlite3_errmsg(d->db), sys ? ": " : "", sys ? strerror(sys) : "");
-	if (e)
-		e->sys_errno = sys;
-	return -1;
-}
-
-static int planted(struct err *e)
-{
-	return err_sys(e, ERR_IO, "cannot write the registry " NAME);
-}
-
-static void row_sum(const struct database_row *r, char ret[SHA256_HEX_BYTES + 1])
-{
-	struct buf b = BUF_INIT;
-
-	buf_printf(&b, "%s %lld %d %s %llu ", r->id, (long long)r->created_at_ms, r->wanted, r->state_sha256,
-		(unsigned long long)r->state_bytes);
-	buf_add(&b, r->spec, r->spec_size);
-	if (b.failed)
-		ret[0] = '\0';
-	else
-		sha256_hex(b.data, b.size, ret);
-	buf_fini(&b);
 }
 
 static int one_integer(sqlite3 *db, const char *sql, int64_t *ret)
@@ -102,7 +62,7 @@ static int one_integer(sqlite3 *db, const char *sql, int64_t *ret)
 
 /* ---- reading rows ---- */
 
-static bool column_text(sqlite3_stmt *s, int column, char *to, size_t room)
+bool database_column_text(sqlite3_stmt *s, int column, char *to, size_t room)
 {
 	const unsigned char *text = sqlite3_column_text(s, column);
 	size_t size = (size_t)sqlite3_column_bytes(s, column);
@@ -120,10 +80,10 @@ static bool row_read(sqlite3_stmt *s, struct database_row *r)
 
 	*r = (struct database_row){ .created_at_ms = sqlite3_column_int64(s, 1), .wanted = sqlite3_column_int64(s, 2) == 1,
 		.state_bytes = (uint64_t)sqlite3_column_int64(s, 4) };
-	if (!column_text(s, 0, r->id, sizeof r->id) || !name_is_id(r->id, strlen(r->id)) || !spec ||
+	if (!database_column_text(s, 0, r->id, sizeof r->id) || !name_is_id(r->id, strlen(r->id)) || !spec ||
 		(sqlite3_column_type(s, 3) != SQLITE_NULL &&
-			(!column_text(s, 3, r->state_sha256, sizeof r->state_sha256) || !folder_is_hash(r->state_sha256))) ||
-		!column_text(s, 5, sum, sizeof sum))
+			(!database_column_text(s, 3, r->state_sha256, sizeof r->state_sha256) || !folder_is_hash(r->state_sha256))) ||
+		!database_column_text(s, 5, sum, sizeof sum))
 		return false;
 	r->spec_size = (size_t)sqlite3_column_bytes(s, 6);
 	r->spec = malloc(r->spec_size + 1);
@@ -131,7 +91,7 @@ static bool row_read(sqlite3_stmt *s, struct database_row *r)
 		return false;
 	memcpy(r->spec, spec, r->spec_size);
 	r->spec[r->spec_size] = '\0';
-	row_sum(r, is);
+	database_row_sum(r, is);
 	if (is[0] && strcmp(is, sum) == 0)
 		return true;
 	free(r->spec);
@@ -228,7 +188,6 @@ static void found_sort(struct database_found *found)
 
 /* ---- opening ---- */
 
-static int row_delete(struct database *d, enum table t, const char *id, struct err *e);
 
 enum opened { OPENED, DAMAGED, NEWER, IN_USE, UNAVAILABLE };
 
@@ -277,7 +236,7 @@ static int registry_path(const struct database *d, char ret[PATH_MAX + 32])
 	if (n <= 0)
 		return -1;
 	folder[n] = '\0';
-	(void)snprintf(ret, PATH_MAX + 32, "%s/" NAME, folder);
+	(void)snprintf(ret, PATH_MAX + 32, "%s/" DATABASE_NAME, folder);
 	return 0;
 }
 
@@ -333,7 +292,7 @@ static int quick_check(sqlite3 *db, char *ret_text, size_t room)
 
 static bool may_write(const struct database *d)
 {
-	return faccessat(d->dir_fd, ".", W_OK, AT_EACCESS) == 0 && faccessat(d->dir_fd, NAME, W_OK, AT_EACCESS) == 0;
+	return faccessat(d->dir_fd, ".", W_OK, AT_EACCESS) == 0 && faccessat(d->dir_fd, DATABASE_NAME, W_OK, AT_EACCESS) == 0;
 }
 
 /* Everything up to statements that are ready. why: what was found. */
@@ -364,7 +323,7 @@ static enum opened try_open(struct database *d, const char *path, bool existed, 
 			rc = SQLITE_CORRUPT;
 	}
 	/* A creation that was cut off has been rolled back by now, to no bytes at all. */
-	if (rc == SQLITE_OK && existed && tables == 0 && fstatat(d->dir_fd, NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0)
+	if (rc == SQLITE_OK && existed && tables == 0 && fstatat(d->dir_fd, DATABASE_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0)
 		rc = SQLITE_CORRUPT;
 	if (rc == SQLITE_OK && sqlite3_db_readonly(d->db, "main") == 1)
 		rc = SQLITE_READONLY; /* BEGIN IMMEDIATE doesn't tell */
@@ -411,7 +370,7 @@ static enum opened open_and_read(struct database *d, const char *path, bool exis
 	if (as == OPENED && bad[SANDBOXES].size + bad[GROUPS].size > 0 && database_begin(d, &e) == 0) {
 		for (int t = 0; t < TABLE__N; t++)
 			for (const char *id = bad[t].data; id && id < bad[t].data + bad[t].size; id += strlen(id) + 1)
-				(void)row_delete(d, (enum table)t, id, &e);
+				(void)database_row_delete(d, (enum table)t, id, &e);
 		if (database_commit(d, &e) == -1)
 			database_rollback(d);
 	}
@@ -457,7 +416,7 @@ static void read_only(struct database *d, const char *path, struct database_foun
 	struct stat st;
 
 	shut(d);
-	if (found->n > 0 || (fstatat(d->dir_fd, NAME "-wal", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0))
+	if (found->n > 0 || (fstatat(d->dir_fd, DATABASE_NAME "-wal", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0))
 		return;
 	uri_of(path, uri);
 	if (sqlite3_open_v2(uri, &d->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) == SQLITE_OK)
@@ -471,8 +430,8 @@ static void read_only(struct database *d, const char *path, struct database_foun
 static int unavailable(struct database *d, struct database_found *found, const char *why)
 {
 	shut(d);
-	(void)snprintf(d->why, sizeof d->why, "the registry " NAME " could not be opened for writing when sandboxd started (%.180s): restart it when that is repaired", why);
-	problem(found, "the registry " NAME " can't be written: %.180s. No change is kept over a restart of the machine; %zu sandboxes could be read",
+	(void)snprintf(d->why, sizeof d->why, "the registry " DATABASE_NAME " could not be opened for writing when sandboxd started (%.180s): restart it when that is repaired", why);
+	problem(found, "the registry " DATABASE_NAME " can't be written: %.180s. No change is kept over a restart of the machine; %zu sandboxes could be read",
 		why, found->n);
 	return 0;
 }
@@ -481,9 +440,9 @@ static int refused(struct database *d, enum opened as, struct err *e)
 {
 	(void)database_close(d);
 	if (as == NEWER)
-		return err_set(e, ERR_UNAVAILABLE, "the registry " NAME " in the state folder was written by a newer sandboxd (this one reads format %d): "
+		return err_set(e, ERR_UNAVAILABLE, "the registry " DATABASE_NAME " in the state folder was written by a newer sandboxd (this one reads format %d): "
 						   "install that one again, or name another state folder; nothing was touched", DATABASE_FORMAT);
-	return err_set(e, ERR_UNAVAILABLE, "the registry " NAME " in the state folder is in use by another sandboxd: stop it, or name another state folder");
+	return err_set(e, ERR_UNAVAILABLE, "the registry " DATABASE_NAME " in the state folder is in use by another sandboxd: stop it, or name another state folder");
 }
 
 static int open_again(struct database *d, const char *path, struct database_found *found, const char *why)
@@ -493,7 +452,7 @@ static int open_again(struct database *d, const char *path, struct database_foun
 
 	salvage(d, found);
 	shut(d);
-	if (aside_file(d->dir_fd, NAME, name, &e) == -1)
+	if (aside_file(d->dir_fd, DATABASE_NAME, name, &e) == -1)
 		return unavailable(d, found, e.text);
 	problem(found, "registry: it was damaged (%s) and has been put aside as %s; %zu rows could be read", why, name, found->n);
 	if (try_open(d, path, false, false, why_not) != OPENED)
@@ -516,7 +475,7 @@ int database_open(int state_dir_fd, bool check, struct database **ret, struct da
 	*ret = d;
 	if (registry_path(d, path) == -1)
 		return unavailable(d, found, "its folder has no name");
-	existed = fstatat(state_dir_fd, NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 && !(S_ISREG(st.st_mode) && st.st_size == 0);
+	existed = fstatat(state_dir_fd, DATABASE_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 && !(S_ISREG(st.st_mode) && st.st_size == 0);
 	if (existed && !S_ISREG(st.st_mode)) {
 		as = DAMAGED;
 		(void)snprintf(why, sizeof why, "it isn't a regular file");
@@ -536,7 +495,7 @@ int database_open(int state_dir_fd, bool check, struct database **ret, struct da
 	if (as == DAMAGED && (open_again(d, path, found, why) == -1 || !d->db))
 		return 0;
 	(void)sqlite3_db_config(d->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
-	if (fstatat(state_dir_fd, NAME, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+	if (fstatat(state_dir_fd, DATABASE_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0) {
 		d->device = st.st_dev;
 		d->inode = st.st_ino;
 	}
@@ -566,146 +525,4 @@ void database_found_fini(struct database_found *found)
 	free(found->rows);
 	free(found->groups);
 	*found = (struct database_found){ 0 };
-}
-
-/* ---- writing ---- */
-
-int database_begin(struct database *d, struct err *e)
-{
-	struct stat st;
-
-	if (!d->db)
-		return write_error(d, "write", e);
-	/* SQLite would go on writing into a file that nobody can find any more. */
-	if (d->inode != 0 && (fstatat(d->dir_fd, NAME, &st, AT_SYMLINK_NOFOLLOW) == -1 || st.st_ino != d->inode || st.st_dev != d->device))
-		return err_set(e, ERR_IO, "the registry " NAME " is gone from the state folder, or another file stands in its place: restart sandboxd");
-	if (FAULT(REGISTRY_BEGIN))
-		return planted(e);
-	if (sqlite3_exec(d->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
-		return write_error(d, "write", e);
-	return 0;
-}
-
-static int run(struct database *d, sqlite3_stmt *s, struct err *e)
-{
-	bool fails = FAULT(REGISTRY_WRITE);
-	int result = fails ? planted(e) : sqlite3_step(s) == SQLITE_DONE ? 0 : write_error(d, "write", e);
-
-	(void)sqlite3_reset(s);
-	(void)sqlite3_clear_bindings(s);
-	return result;
-}
-
-static int row_put(struct database *d, enum table t, const struct database_row *row, struct err *e)
-{
-	char sum[SHA256_HEX_BYTES + 1];
-	sqlite3_stmt *put = d->put[t];
-
-	row_sum(row, sum);
-	if (!sum[0])
-		return err_set(e, ERR_INTERNAL, "no memory for a row of the registry");
-	(void)sqlite3_bind_text(put, 1, row->id, -1, SQLITE_STATIC);
-	(void)sqlite3_bind_int64(put, 2, row->created_at_ms);
-	(void)sqlite3_bind_int(put, 3, row->wanted);
-	if (row->state_sha256[0])
-		(void)sqlite3_bind_text(put, 4, row->state_sha256, -1, SQLITE_STATIC);
-	(void)sqlite3_bind_int64(put, 5, (sqlite3_int64)row->state_bytes);
-	(void)sqlite3_bind_text(put, 6, sum, -1, SQLITE_STATIC);
-	(void)sqlite3_bind_text(put, 7, row->spec, (int)row->spec_size, SQLITE_STATIC);
-	return run(d, put, e);
-}
-
-static int row_delete(struct database *d, enum table t, const char *id, struct err *e)
-{
-	(void)sqlite3_bind_text(d->delete_[t], 1, id, -1, SQLITE_STATIC);
-	return run(d, d->delete_[t], e);
-}
-
-int database_put(struct database *d, const struct database_row *row, struct err *e)
-{
-	return row_put(d, SANDBOXES, row, e);
-}
-
-int database_delete(struct database *d, const char *id, struct err *e)
-{
-	return row_delete(d, SANDBOXES, id, e);
-}
-
-int database_put_group(struct database *d, const struct database_row *row, struct err *e)
-{
-	return row_put(d, GROUPS, row, e);
-}
-
-int database_delete_group(struct database *d, const char *id, struct err *e)
-{
-	return row_delete(d, GROUPS, id, e);
-}
-
-int database_commit(struct database *d, struct err *e)
-{
-	if (FAULT(REGISTRY_COMMIT))
-		return planted(e);
-	if (sqlite3_exec(d->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
-		return write_error(d, "write", e);
-	(void)FAULT(REGISTRY_COMMITTED);
-	return 0;
-}
-
-void database_rollback(struct database *d)
-{
-	if (d->db && !sqlite3_get_autocommit(d->db))
-		(void)sqlite3_exec(d->db, "ROLLBACK", NULL, NULL, NULL);
-}
-
-int database_put_aside(struct database *d, const char *id, const char *why, char ret_name[128], struct err *e)
-{
-	sqlite3_stmt *s = NULL;
-	int result = -1;
-
-	if (!d->db)
-		return write_error(d, "read", e);
-	if (sqlite3_prepare_v2(d->db, "SELECT spec FROM sandboxes WHERE id = ?", -1, &s, NULL) == SQLITE_OK &&
-		sqlite3_bind_text(s, 1, id, -1, SQLITE_STATIC) == SQLITE_OK && sqlite3_step(s) == SQLITE_ROW)
-		result = aside_row(d->dir_fd, id, why, sqlite3_column_text(s, 0), (size_t)sqlite3_column_bytes(s, 0), ret_name, e);
-	else
-		(void)write_error(d, "read", e);
-	(void)sqlite3_finalize(s);
-	if (result == -1 || database_begin(d, e) == -1)
-		return -1;
-	if (database_delete(d, id, e) == 0 && database_commit(d, e) == 0)
-		return 0;
-	database_rollback(d);
-	return -1;
-}
-
-int database_states(struct database *d, void (*each)(void *ctx, const char *sha256), void *ctx, struct err *e)
-{
-	sqlite3_stmt *s = NULL;
-	int rc;
-
-	if (!d->db)
-		return write_error(d, "read", e);
-	rc = sqlite3_prepare_v2(d->db, "SELECT state_sha256 FROM sandboxes WHERE state_sha256 IS NOT NULL", -1, &s, NULL);
-	while (rc == SQLITE_OK || rc == SQLITE_ROW) {
-		char sha256[SHA256_HEX_BYTES + 1];
-
-		rc = sqlite3_step(s);
-		if (rc == SQLITE_ROW && column_text(s, 0, sha256, sizeof sha256))
-			each(ctx, sha256);
-	}
-	(void)sqlite3_finalize(s);
-	return rc == SQLITE_DONE ? 0 : write_error(d, "read", e);
-}
-
-bool database_is_usable(const struct database *d)
-{
-	return d && d->db;
-}
-
-void database_limit_pages(struct database *d, unsigned pages)
-{
-	char sql[64];
-
-	(void)snprintf(sql, sizeof sql, "PRAGMA max_page_count=%u", pages);
-	(void)sqlite3_exec(d->db, sql, NULL, NULL, NULL);
 }

@@ -80,16 +80,16 @@ class Checkpoint(Case):
 
     def test_one_that_dies_once_is_kept(self):
         """The next start is made from it again; the fuse is mended in between."""
-        self.create(restart_state="checkpoint", intensity=5)
+        self.create(restart_state="checkpoint", intensity=10)
         self.stop_and_start()
-        for n in range(1, 3):  # the first crash after stable time restarts at once; later ones leave time to mend it
+        for n in range(1, 5):  # so that the next back-offs leave more than a second to mend it
             self.kill_host("s")
             self.up(n)
         self.blow()
         self.kill_host("s")
-        wait_for(lambda: self.client.info("s")["restart_count"] == 4, "the start that fails")
+        wait_for(lambda: self.client.info("s")["restart_count"] == 6, "the start that fails")
         os.unlink(self.path)
-        self.assertEqual(self.up(4)["state_from"], "kept")
+        self.assertEqual(self.up(6)["state_from"], "kept")
         self.assertEqual(self.client.call("s", "get"), {"count": 7})
         self.assertFalse([e for e in self.client.events("s") if e["type"] == "sandbox.state_set_aside"])
 

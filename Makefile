@@ -56,6 +56,7 @@ programs := $(addprefix $(BUILD)/,sandboxd sandboxd-control sandbox-host sandbox
 unit_tests := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c))
 proc_tests := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/proc/test_*.c))
 test_helpers := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/support/*.c))
+test_helpers += $(BUILD)/tests/odd/sandboxd-control $(BUILD)/tests/odd/sandbox-host
 test_modules := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/modules/*.c tests/modules/abi-1.0/*.c))
 attack_modules := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/attacks/modules/*.c)) $(BUILD)/tests/attacks/victim
 example_modules := $(patsubst %.c,$(BUILD)/%.so,$(wildcard $(addsuffix /*.c,$(addprefix examples/,counter inventory kv lru light))))
@@ -113,6 +114,11 @@ $(BUILD)/tests/fuzz/%: $(BUILD)/o/tests/fuzz/%.o $(all_libs)
 $(BUILD)/tests/unit/test_cbor_oracle: libs_test := -lcbor
 $(BUILD)/tests/support/%: $(BUILD)/o/tests/support/%.o $(sanitizer_options) $(call lib,host) $(call lib,proto)
 	$(call link,$^,$(libs_host))
+# the daemon's programs with something that a test changes at will inside
+$(BUILD)/tests/odd/sandboxd-control: $(BUILD)/o/daemon/control/main.o $(BUILD)/o/tests/odd/clock.o $(sanitizer_options) $(call lib,control) $(call lib,proto)
+	$(call link,$^,$(libs_control))
+$(BUILD)/tests/odd/sandbox-host: $(BUILD)/o/daemon/host/main.o $(BUILD)/o/tests/odd/steps.o $(call lib,host) $(call lib,proto)
+	$(call link,-Wl$(comma)--wrap=zygote_steps $^,$(libs_host))
 $(BUILD)/tests/modules/%.so: tests/modules/%.c proto/sandbox_module.h
 	$(call say,MODULE,$<)mkdir -p $(@D) && $(MODULE_CC) $(module_cflags) $< -o $@
 $(BUILD)/tests/attacks/victim: $(BUILD)/o/tests/attacks/victim.o

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * A module that leaves processes and threads behind. All of them end by themselves after 30 s. */
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -76,6 +78,30 @@ static int brood(struct sbx *x, void *self)
 	return sbx_put_bool(x, "ok", true);
 }
 
+/* Orphans, each in a session of its own, that end by themselves within so many milliseconds, one here, one there, in every way. */
+static int litter(struct sbx *x, void *self)
+{
+	int64_t n = sbx_arg_i64(x, "n"), ms = sbx_arg_i64(x, "ms");
+
+	(void)self;
+	for (int64_t i = 0; i < n; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0 && fork() == 0) {
+			setsid();
+			(void)poll(NULL, 0, (int)(i * 7919 % ms));
+			if (i % 3 == 0)
+				(void)raise(SIGKILL);
+			_exit((int)(i % 100));
+		}
+		if (pid == 0)
+			_exit(0);
+		if (pid == -1 || waitpid(pid, NULL, 0) != pid)
+			return sbx_fail(x, "fork", "child %lld can't be made", (long long)i);
+	}
+	return 0;
+}
+
 static void *idle(void *unused)
 {
 	for (;;)
@@ -94,4 +120,4 @@ static int thread(struct sbx *x, void *self)
 }
 
 SBX_MODULE(forker, 1, SBX_USES(forker), SBX_FN(child, ""), SBX_FN_AS("daemon", daemon_child, ""), SBX_FN(thread, ""),
-	SBX_FN(brood, ""));
+	SBX_FN(brood, ""), SBX_FN(litter, "n: i64, ms: i64"));

@@ -43,7 +43,7 @@ static inline long test_now_ms(void)
 		SRunner *runner;                                                                             \
 		int failed;                                                                                  \
                                                                                                              \
-		tcase_set_timeout(tc, (double)(60 * test_multiplier()));                                     \
+		tcase_set_timeout(tc, (double)(180 * test_multiplier()));                                    \
 		__VA_ARGS__;                                                                                 \
 		suite_add_tcase(suite, tc);                                                                  \
 		runner = srunner_create(suite);                                                              \

@@ -6,7 +6,7 @@
 #define CROWD 40
 #define KILLS 10 /* in a row: fewer than the spawner takes before it says that no zygote comes up */
 
-/* The zygote's pid, found among the daemon's children by its name. */
+/* The zygote's pid, found among the daemon's children by its name, which a host that was just cloned has as well, but not a session. */
 static pid_t zygote_of(const struct fixture *f)
 {
 	char path[64], text[4096], *at = text;
@@ -27,7 +27,8 @@ static pid_t zygote_of(const struct fixture *f)
 			return 0;
 		(void)snprintf(path, sizeof path, "/proc/%ld/comm", pid);
 		file = fopen(path, "re");
-		if (file && fgets(name, sizeof name, file) && strncmp(name, "sandbox-zygote", 14) == 0) {
+		if (file && fgets(name, sizeof name, file) && strncmp(name, "sandbox-zygote", 14) == 0 &&
+			getsid((pid_t)pid) == (pid_t)pid) {
 			(void)fclose(file);
 			return (pid_t)pid;
 		}

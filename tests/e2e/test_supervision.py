@@ -136,57 +136,5 @@ class Supervision(Case):
         wait_for(lambda: not self.daemon.hosts(), "the end of all hosts")
 
 
-class Storm(Case):
-    def test_five_hundred_crash_while_another_serves(self):
-        """Its calls stay quick, and all of them come back."""
-        n = 500
-        sha = None
-        with self.daemon.client() as c:
-            sha = self.client.create("calm", module("tally"))["sha256"]
-            requests = []
-            for i in range(n):
-                requests.append(c.request("sandbox.create", id="s%d" % i, object=sha, persist=False))
-                if len(requests) >= 24:
-                    c.result(requests.pop(0))
-            for r in requests:
-                c.result(r)
-        # What else the machine does at the time is no fault of the daemon: a storm that others disturb is repeated.
-        p99 = 1.0
-        for _ in range(3):
-            p99 = min(p99, self.storm(n))
-            if p99 < 0.05:
-                break
-        self.assertLess(p99, 0.05)
-
-    def storm(self, n):
-        pids = {row["id"]: row["pid"] for row in self.rows() if row["id"] != "calm"}
-        self.assertEqual(len(pids), n)
-        for pid in pids.values():
-            os.kill(pid, signal.SIGKILL)
-        times = []
-
-        def back():
-            began = time.monotonic()
-            self.client.call("calm", "increment")
-            times.append(time.monotonic() - began)
-            return len(times) % 50 == 0 and all(r["status"] == "running" and r["pid"] != pids.get(r["id"]) for r in self.rows())
-
-        wait_for(back, "all to come back", 120 * MULTIPLIER)
-        times.sort()
-        p99 = times[int(len(times) * 0.99) - 1]
-        print("500 crashes at once: %d calls of another sandbox meanwhile, median %.1f ms, p99 %.1f ms" % (
-            len(times), times[len(times) // 2] * 1000, p99 * 1000))
-        return p99
-
-    def rows(self):
-        rows, params = [], {}
-        while True:
-            page = self.client.rpc("sandbox.list", **params)
-            rows += page["sandboxes"]
-            if not page["next"]:
-                return rows
-            params["after"] = page["next"]
-
-
 if __name__ == "__main__":
     main()

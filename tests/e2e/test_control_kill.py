@@ -37,6 +37,7 @@ class ControlKill(Case):
         c.call("plain", "say", text="said before")
         wait_for(lambda: "said before" in c.log_text("plain"), "the log")
         names = ["plain", "reloaded", "crashed", "stopped", "failed"]
+        wait_for(lambda: all(c.info(n)["durable"] for n in names), "the registry to be written")
         before = {n: c.info(n) for n in names}
         versions = {n: c.rpc("version.list", id=n) for n in names}
         spawner, epoch = self.daemon.pid, c.rpc("daemon.info")["epoch"]

@@ -102,6 +102,12 @@ ALONE = ("e2e/test_storm",)  # what measures, when the others are done
 AGAIN = os.environ.get("SANDBOXD_TEST_AGAIN") == "1"  # a program that failed is run once more, and both results are shown
 
 
+def digest(label, output):
+    """What a reader of the last lines alone must know: which test, and what it said."""
+    text = re.sub(r"^---- the daemon's log.*?^----$", "(the daemon's log: above)", output, flags=re.M | re.S).strip()
+    print("FAILED %s: %s\n%s" % (label, " ".join(failed_tests(output)) or "(no test's name)", text[-1500:]))
+
+
 def main():
     jobs = jobs_of_rings(sys.argv[1:]) if sys.argv[1:] else sys.exit(__doc__)
     with open(os.path.join(TOP, "tests/skips")) as f:
@@ -112,6 +118,7 @@ def main():
     passed = failed = 0
     skips = {}
     lacks = set()
+    failures = []
     with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("JOBS") or os.cpu_count() or 1)) as pool:
         beside = [job for job in jobs if job[0] not in ALONE]
         for label, status, output, seconds in itertools.chain(pool.map(run, beside), map(run, [job for job in jobs if job[0] in ALONE])):
@@ -130,6 +137,7 @@ def main():
             print("%-4s %-32s %4d tests %6.1f s" % ("ok" if not bad else "FAIL", label, good + bad, seconds), flush=True)
             if bad:
                 print(output, flush=True)
+                failures.append((label, output))
             skips.update((m[1], m[2]) for m in re.finditer(r"^SKIP (\S+): (.*)$", output, re.M))
             lacks.update(m[1] for m in re.finditer(r"^LACKS (.*)$", output, re.M))
             for m in re.finditer(r"^NOTE (.*)$", output, re.M):
@@ -140,6 +148,8 @@ def main():
         known = name in allowed
         print("%s %s: %s" % ("skipped" if known else "NEW SKIP", name, reason))
         failed += 0 if known else 1
+    for label, output in failures:
+        digest(label, output)
     print("%d passed, %d failed, %d skipped" % (passed, failed, len(skips)))
     return 1 if failed else 0
 

@@ -104,8 +104,16 @@ def descendants(root):
 
 
 def is_alive(pid, start=None):
+    """A leader that is a zombie while other threads still end holds its descriptors: a listening socket would still be served by nobody."""
     s = proc_stat(pid)
-    return s is not None and s[0] not in "ZX" and (start is None or s[2] == start)
+    if s is None or (start is not None and s[2] != start):
+        return False
+    if s[0] not in "ZX":
+        return True
+    try:
+        return len(os.listdir("/proc/%d/task" % pid)) > 1
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 class Background:
@@ -341,8 +349,8 @@ class Daemon:
             try:
                 with Client(self.socket) as c:
                     return c.rpc("daemon.ping")["pong"]
-            except (FileNotFoundError, ConnectionRefusedError):
-                return False
+            except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, BrokenPipeError, Closed):
+                return False  # nobody is there yet, or whom the last one had accepted goes with it
 
         wait_for(is_up, "sandboxd to serve")
 

@@ -387,6 +387,7 @@ static void over_timer_cb(uv_timer_t *timer)
 	for (struct sandbox *sb = registry_first(over.control->registry), *next; sb; sb = next) {
 		next = registry_next(sb);
 		if (sb->host && sb->host->found && !sb->host->adopted) {
+			sb->host->adopted = true;
 			sb->host->ready = sb->life.state != LIFE_STARTING;
 			adopt(sb, LIFE_FOUND_SILENT, LIFE_EXIT_ERROR, sb->host->started_ms);
 		}

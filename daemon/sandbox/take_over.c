@@ -156,6 +156,8 @@ static void adopt(struct sandbox *sb, enum life_found found, enum life_exit exit
 		.started_ms = started_ms, .frozen = sb->host && sb->host->frozen, .random = arc4random() };
 
 	sandbox_adopt(sb, &f);
+	if (sb->control->table_read) /* else durable_found follows, when all rows are read */
+		durable_adopted(sb);
 }
 
 /* The spec tells of this end already, and of the start that was to follow it, which the spawner has not heard of: to take it for the end

@@ -335,6 +335,32 @@ static void start_placed(struct sandbox *sb, uint64_t serial, const struct err *
 		sandbox_put_object(sb);
 }
 
+static void held(void *ctx, const struct spawner_message *m, int *fds, size_t n_fds)
+{
+	struct sandbox *sb = ctx;
+
+	(void)fds, (void)n_fds;
+	if (m->op == SPAWNER_OK)
+		sb->not_held = false; /* else the START behind it is refused */
+	sandbox_release(sb);
+}
+
+/* It came back from the registry when the spawner could not take it. */
+static int hold_again(struct sandbox *sb, struct err *e)
+{
+	autoclose int fd = spec_memfd(sb, false, e);
+	struct spawner_message m;
+
+	if (fd < 0)
+		return -1;
+	spawner_message_init(&m, SPAWNER_HOLD, sb->spec.id);
+	sandbox_hold(sb);
+	if (spawner_request(sb->control->spawner, &m, &fd, 1, held, sb, e) != 0)
+		return 0;
+	sandbox_release(sb);
+	return -1;
+}
+
 /* Object and process are made at the same time: the one by the storage thread, the other by the spawner and a zygote. */
 void sandbox_start(struct sandbox *sb, enum life_from from)
 {
@@ -349,6 +375,10 @@ void sandbox_start(struct sandbox *sb, enum life_from from)
 	sb->put_failed = false;
 	sb->place_err = (struct err)ERR_INIT;
 	sb->last_serial++;
+	if (sb->not_held && hold_again(sb, &e) == -1) {
+		begin_failed(sb, &e, "spawn");
+		return;
+	}
 	sandbox_keep_spec(sb); /* first: a successor that finds the process must know what it was made for */
 	(void)FAULT(START_SEND);
 	spawner_message_init(&m, SPAWNER_START, sb->spec.id);

@@ -335,34 +335,8 @@ static void start_placed(struct sandbox *sb, uint64_t serial, const struct err *
 		sandbox_put_object(sb);
 }
 
-static void held(void *ctx, const struct spawner_message *m, int *fds, size_t n_fds)
-{
-	struct sandbox *sb = ctx;
-
-	(void)fds, (void)n_fds;
-	if (m->op == SPAWNER_OK)
-		sb->not_held = false; /* else the START behind it is refused */
-	sandbox_release(sb);
-}
-
-/* It came back from the registry when the spawner could not take it. */
-static int hold_again(struct sandbox *sb, struct err *e)
-{
-	autoclose int fd = spec_memfd(sb, false, e);
-	struct spawner_message m;
-
-	if (fd < 0)
-		return -1;
-	spawner_message_init(&m, SPAWNER_HOLD, sb->spec.id);
-	sandbox_hold(sb);
-	if (spawner_request(sb->control->spawner, &m, &fd, 1, held, sb, e) != 0)
-		return 0;
-	sandbox_release(sb);
-	return -1;
-}
-
 /* Object and process are made at the same time: the one by the storage thread, the other by the spawner and a zygote. */
-void sandbox_start(struct sandbox *sb, enum life_from from)
+static void start_now(struct sandbox *sb, enum life_from from)
 {
 	const struct version *v = sandbox_running_version(sb);
 	static const char *const from_text[] = { [LIFE_FROM_FRESH] = "fresh", [LIFE_FROM_KEPT] = "kept", [LIFE_FROM_SEALED] = "sealed" };
@@ -375,10 +349,6 @@ void sandbox_start(struct sandbox *sb, enum life_from from)
 	sb->put_failed = false;
 	sb->place_err = (struct err)ERR_INIT;
 	sb->last_serial++;
-	if (sb->not_held && hold_again(sb, &e) == -1) {
-		begin_failed(sb, &e, "spawn");
-		return;
-	}
 	sandbox_keep_spec(sb); /* first: a successor that finds the process must know what it was made for */
 	(void)FAULT(START_SEND);
 	spawner_message_init(&m, SPAWNER_START, sb->spec.id);
@@ -393,4 +363,47 @@ void sandbox_start(struct sandbox *sb, enum life_from from)
 	sb->start_pending = true;
 	place_submit(sb, v ? NULL : sb->create_object, v ? v->sha256 : sb->candidate.sha256, sb->last_serial, false, from != LIFE_FROM_FRESH,
 		start_placed);
+}
+
+/* ---- one that came back from the registry when the spawner could not take it ---- */
+
+static void held(void *ctx, const struct spawner_message *m, int *fds, size_t n_fds)
+{
+	struct sandbox *sb = ctx;
+	struct err e = ERR_INIT;
+	char text[sizeof m->text];
+
+	(void)fds, (void)n_fds;
+	if (m->op == SPAWNER_OK) {
+		sb->not_held = false;
+		start_now(sb, sb->life.from);
+	} else {
+		text_clean(text, sizeof text, m->text, strnlen(m->text, sizeof m->text));
+		err_set(&e, ERR_UNAVAILABLE, "the spawner can't take it: %s", text);
+		begin_failed(sb, &e, "spawn");
+	}
+	sandbox_release(sb);
+}
+
+/* The start follows when it is held: its folder for objects is made then. */
+static void hold_again(struct sandbox *sb)
+{
+	struct err e = ERR_INIT;
+	autoclose int fd = spec_memfd(sb, false, &e);
+	struct spawner_message m;
+
+	spawner_message_init(&m, SPAWNER_HOLD, sb->spec.id);
+	sandbox_hold(sb);
+	if (fd >= 0 && spawner_request(sb->control->spawner, &m, &fd, 1, held, sb, &e) != 0)
+		return;
+	begin_failed(sb, &e, "spawn");
+	sandbox_release(sb);
+}
+
+void sandbox_start(struct sandbox *sb, enum life_from from)
+{
+	if (sb->not_held)
+		hold_again(sb);
+	else
+		start_now(sb, from);
 }

@@ -12,6 +12,7 @@
 #include "daemon/front/listener.h"
 #include "daemon/group/group.h"
 #include "daemon/control/handlers.h"
+#include "daemon/doctor/doctor.h"
 #include "daemon/sandbox/durable.h"
 #include "daemon/sandbox/registry.h"
 #include "daemon/sandbox/sandbox.h"
@@ -51,6 +52,8 @@ static void notice(void *ctx, const struct spawner_message *message, int *fds, s
 		sb = registry_get(c->registry, m.sandbox);
 		if (sb)
 			sandbox_exited(sb, &m);
+		else if (doctor_exited(c, &m))
+			break;
 		else if (c->table_read) /* else its entry is still to come, and says so too */
 			stray_exited(c, &m);
 		break;

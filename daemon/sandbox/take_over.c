@@ -80,16 +80,18 @@ static void entry_refuse(struct control *c, const struct spawner_message *m, con
 	struct spawner_message s;
 
 	log_error("sandbox=%.*s is ended: %s", LIMIT_ID_BYTES, m->sandbox, why);
-	spawner_message_init(&s, (m->flags & (SPAWNER_F_CHANNEL | SPAWNER_F_EXITED)) == SPAWNER_F_CHANNEL ? SPAWNER_SIGNAL : SPAWNER_FORGET, m->sandbox);
-	s.kind = SPAWNER_SIGNAL_KILL;
-	s.generation = m->generation;
 	if (m->flags & SPAWNER_F_EXITED) {
-		struct spawner_message ack;
-
-		spawner_message_init(&ack, SPAWNER_ACK_EXIT, m->sandbox);
-		ack.generation = m->generation;
-		spawner_send(c->spawner, &ack, NULL, 0);
+		spawner_message_init(&s, SPAWNER_ACK_EXIT, m->sandbox);
+		s.generation = m->generation;
+		spawner_send(c->spawner, &s, NULL, 0);
+	} else {
+		spawner_message_init(&s, SPAWNER_SIGNAL, m->sandbox);
+		s.kind = SPAWNER_SIGNAL_KILL;
+		s.generation = m->generation;
+		spawner_send(c->spawner, &s, NULL, 0);
 	}
+	/* Refused while it has a process: then the notice of its end does it. */
+	spawner_message_init(&s, SPAWNER_FORGET, m->sandbox);
 	spawner_send(c->spawner, &s, NULL, 0);
 }
 

@@ -345,6 +345,17 @@ int cmd_info_run(struct ctl *s)
 	return 0;
 }
 
+/* "3 of 100" */
+static char *used_of(struct json_span result, const char *used, const char *limit)
+{
+	char *now = output_text(json_get(result, used)), *most = output_text(json_get(result, limit));
+	char *both = output_format("%s of %s", now, most);
+
+	free(now);
+	free(most);
+	return both;
+}
+
 int cmd_security_run(struct ctl *s)
 {
 	struct rpcclient_reply r;
@@ -357,6 +368,43 @@ int cmd_security_run(struct ctl *s)
 		output_pair(stdout, "strict", output_text(json_get(r.result, "strict")));
 		print_security(json_get(r.result, "security"));
 	}
+	rpcclient_reply_fini(&r);
+	return 0;
+}
+
+int cmd_usage_run(struct ctl *s)
+{
+	struct rpcclient_reply r;
+	int status = ctl_request(s, NULL, (struct json_span){ 0 }, &r);
+	struct json_span memory, cpu;
+	int64_t n;
+
+	if (status != 0)
+		return status;
+	if (ctl_json_done(s, &r)) {
+		rpcclient_reply_fini(&r);
+		return 0;
+	}
+	memory = json_get(r.result, "memory");
+	cpu = json_get(r.result, "cpu");
+	for (size_t i = 0; i < 5; i++) {
+		static const char *const keys[] = { "anon", "file", "shared", "peak", "limit" };
+		char label[24];
+
+		(void)snprintf(label, sizeof label, "memory %s", keys[i]);
+		if (json_i64(json_get(memory, keys[i]), &n))
+			output_pair(stdout, label, output_bytes(n));
+	}
+	output_pair(stdout, "processes", used_of(r.result, "processes", "max_processes"));
+	output_pair(stdout, "threads", output_text(json_get(r.result, "threads")));
+	output_pair(stdout, "open files", used_of(r.result, "open_files", "max_open_files"));
+	output_pair(stdout, "cpu percent", output_text(json_get(cpu, "percent")));
+	if (json_i64(json_get(cpu, "time_us"), &n))
+		output_pair(stdout, "cpu time", output_format("%.3f s", (double)n / 1e6));
+	output_pair(stdout, "calls waiting", output_text(json_get(json_get(r.result, "queue"), "waiting")));
+	output_pair(stdout, "calls done", output_text(json_get(json_get(r.result, "queue"), "done")));
+	if (json_i64(json_get(r.result, "uptime_ms"), &n))
+		output_pair(stdout, "uptime", output_format("%.1f s", (double)n / 1e3));
 	rpcclient_reply_fini(&r);
 	return 0;
 }

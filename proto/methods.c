@@ -92,6 +92,11 @@ const struct method methods[METHOD__N] = {
 	[METHOD_SANDBOX_INFO] = { "sandbox.info", RIGHT_OPERATOR, "Show all that is known of a sandbox.",
 		"{id, status, pid, generation, owner, module, version, versions, functions, policy, limits, restart budget, last_exit, security, ...}",
 		{ P_THE_ID } },
+	[METHOD_SANDBOX_USAGE] = { "sandbox.usage", RIGHT_OPERATOR,
+		"Show what a sandbox's processes use now: memory, processor time since it was last asked, processes, threads, open files, calls.",
+		"{id, pid, generation, uptime_ms, memory: {anon, file, shared, peak, limit}, processes, max_processes, threads,"
+		" cpu: {time_us, percent, over_ms}, open_files, max_open_files, queue, complete}",
+		{ P_THE_ID } },
 	[METHOD_SANDBOX_SECURITY] = { "sandbox.security", RIGHT_OPERATOR,
 		"Show which protections stand around a sandbox's process: its own report, made before anything of the module ran.",
 		"{id, profile, strict, generation, missing: [protection], security: [{protection, asked, got, by, why}]}",

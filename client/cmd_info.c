@@ -8,6 +8,7 @@
 
 #include "client/ctl.h"
 #include "client/output.h"
+#include "proto/exposure.h"
 
 /* ---- values of more than one member ---- */
 
@@ -226,7 +227,7 @@ static void print_state(struct json_span state)
 
 static void print_security(struct json_span rows)
 {
-	static const char *const heads[] = { "PROTECTION", "ASKED", "GOT", "BY", "WHY", NULL };
+	static const char *const heads[] = { "PROTECTION", "ASKED", "GOT", "BY", "EXPOSURE", "WHY", NULL };
 	static const char *const keys[] = { "protection", "asked", "got", "by", "why" };
 	struct json_iter it = json_iter_begin(rows);
 	struct output_table t;
@@ -235,9 +236,16 @@ static void print_security(struct json_span rows)
 	if (json_type(rows) != '[')
 		return;
 	output_table_init(&t, heads);
-	while (json_iter_next(&it, &key, &row))
-		for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+	while (json_iter_next(&it, &key, &row)) {
+		unsigned weight = exposure_weight(exposure_row(row));
+		bool stands = exposure_stands(row);
+
+		for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+			if (i == 4)
+				output_table_cell(&t, stands || weight == 0 ? output_format("-") : output_format("%u", weight));
 			output_table_cell(&t, output_text(json_get(row, keys[i])));
+		}
+	}
 	if (t.n_cells > 0) {
 		(void)putchar('\n');
 		output_table_print(&t, stdout, true, -1, false);
@@ -356,6 +364,16 @@ static char *used_of(struct json_span result, const char *used, const char *limi
 	return both;
 }
 
+static void print_exposure(struct json_span result)
+{
+	char *rating = output_text(json_get(result, "rating"));
+	double exposure;
+
+	if (json_f64(json_get(result, "exposure"), &exposure))
+		output_pair(stdout, "exposure", output_format("%.1f of 10 (%s)", exposure, rating));
+	free(rating);
+}
+
 int cmd_security_run(struct ctl *s)
 {
 	struct rpcclient_reply r;
@@ -366,6 +384,7 @@ int cmd_security_run(struct ctl *s)
 	if (!ctl_json_done(s, &r)) {
 		output_pair(stdout, "profile", output_text(json_get(r.result, "profile")));
 		output_pair(stdout, "strict", output_text(json_get(r.result, "strict")));
+		print_exposure(r.result);
 		print_security(json_get(r.result, "security"));
 	}
 	rpcclient_reply_fini(&r);

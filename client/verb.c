@@ -81,7 +81,8 @@ const struct verb verbs[] = {
 			 "what others may share; it isn't counted against the limit." },
 	{ .name = "security", .method = METHOD_SANDBOX_SECURITY, .run = cmd_security_run, .operands = "ID",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl security web",
-		.notes = "Where GOT is none, WHY says what keeps the protection away; with --strict no sandbox starts without one." },
+		.notes = "Where GOT is none, WHY says what keeps the protection away; with --strict no sandbox starts without one. EXPOSURE is what its lack\n"
+			 "adds to the sum above: 0 when all protections stand, 10 when none does." },
 	{ .name = "call", .method = METHOD_SANDBOX_CALL, .run = cmd_call_run,
 		.operands = "ID FUNCTION [NAME=VALUE | NAME:=JSON]...", .operand_params = { "id", "function" },
 		.min_operands = 2, .max_operands = 2, .rest_param = "args",

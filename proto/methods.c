@@ -99,7 +99,7 @@ const struct method methods[METHOD__N] = {
 		{ P_THE_ID } },
 	[METHOD_SANDBOX_SECURITY] = { "sandbox.security", RIGHT_OPERATOR,
 		"Show which protections stand around a sandbox's process: its own report, made before anything of the module ran.",
-		"{id, profile, strict, generation, missing: [protection], security: [{protection, asked, got, by, why}]}",
+		"{id, profile, strict, generation, missing: [protection], exposure (0 to 10), rating, security: [{protection, asked, got, by, why}]}",
 		{ P_THE_ID } },
 	[METHOD_SANDBOX_CALL] = { "sandbox.call", RIGHT_OPERATOR, "Call a function of the module; calls of one connection begin in order.",
 		"{result, version}",

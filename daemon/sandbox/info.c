@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * A sandbox shown: a row of a list, and all that is known. Written straight as JSON text: no tree per sandbox. */
+#include <math.h>
 #include <string.h>
 
 #include "daemon/sandbox/sandbox.h"
 #include "daemon/sandbox/usage.h"
 #include "proto/clock.h"
+#include "proto/exposure.h"
 
 static void out_member(struct json_out *o, const char *name, struct json_span object)
 {
@@ -221,6 +223,7 @@ const struct rpc_done *answer_security(struct rpc_request *r, const struct sandb
 	struct json_out o = json_out_to(&b);
 	const struct rpc_done *done;
 	struct err e = ERR_INIT;
+	double exposure;
 
 	if (!sb->host || !sb->host->reported || !report.at) {
 		err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s: there is no process to report its protections", sb->spec.id,
@@ -233,6 +236,9 @@ const struct rpc_done *answer_security(struct rpc_request *r, const struct sandb
 	json_out_bool(&o, "strict", sb->spec.strict);
 	json_out_u64(&o, "generation", sb->host->link.generation);
 	missing_json(report, &o);
+	exposure = exposure_of(exposure_standing(report));
+	json_out_f64(&o, "exposure", round(exposure * 10) / 10);
+	json_out_text(&o, "rating", exposure_rating(exposure));
 	json_out_raw(&o, "security", report.at, report.size);
 	json_out_object_end(&o);
 	done = rpc_result_raw(r, buf_text(&b), b.size);

@@ -121,6 +121,9 @@
 #define LIMIT_EVENT_FILES_AGE_MS  (30ll * 24 * 3600 * 1000)
 #define LIMIT_EVENT_BATCH_BYTES   (1u << 20)  /* of events that wait for the disk; what comes on top isn't written, and counted */
 #define LIMIT_EVENT_PENDING_BYTES (256u << 10) /* of the mapped file that keeps them when control is killed meanwhile */
+#define LIMIT_AUDIT_USERS         64          /* whose allowances are known apart; then that of the longest quiet one begins anew */
+#define LIMIT_AUDIT_RECORDS       500         /* that one user may cause in LIMIT_AUDIT_PERIOD_MS: a flood can't push the others' out of the files */
+#define LIMIT_AUDIT_PERIOD_MS     60000
 #define LIMIT_LOG_FILE_BYTES      (1u << 20)  /* one log file of a sandbox; the next one begins behind it */
 #define LIMIT_LOG_FILES           2           /* kept of each sandbox */
 #define LIMIT_LOG_BATCH_BYTES     (1u << 20)  /* of a sandbox's lines that wait for the disk */

@@ -22,6 +22,16 @@
 	P("request_key", PARAM_TEXT, false, 1, LIMIT_REQUEST_KEY_BYTES, NULL,                                \
 		"a name of the client's choice: the same request with it is done once, and request.outcome tells what it came to")
 
+/* of a stream of events or records */
+#define P_STREAM \
+	P("since_seq", PARAM_TEXT, false, 0, 64, NULL, "only later ones: a seq or the `next` of the page before"), \
+		P("since_ms", PARAM_INTEGER, false, 0, 9007199254740991, NULL, "only those since then, in ms since 1970"), \
+		P("sandbox", PARAM_ID, false, 0, 0, NULL, "only those of one sandbox"), \
+		P("type", PARAM_TEXT, false, 0, 64, NULL, "only those of this type; one that ends with a dot (reload.) stands for all that begin so"), \
+		P("limit", PARAM_INTEGER, false, 0, 1000, NULL, "how many at most (100)"), \
+		P("newest", PARAM_BOOL, false, 0, 0, NULL, "the newest instead of the first ones (false)"), \
+		P("follow", PARAM_BOOL, false, 0, 0, NULL, "send what comes next as notifications (false)")
+
 #define TIMEOUT_MAX_MS 86400000
 
 const struct method methods[METHOD__N] = {
@@ -182,13 +192,10 @@ const struct method methods[METHOD__N] = {
 	[METHOD_EVENT_READ] = { "event.read", RIGHT_ANY,
 		"Read the events of the caller's sandboxes in order, and with follow those to come; administrators see all.",
 		"{events: [{seq, at, type, sandbox, ...}], next, gap, subscription (with follow)}",
-		{ P("since_seq", PARAM_TEXT, false, 0, 64, NULL, "only later ones: a seq or the `next` of the page before"),
-			P("since_ms", PARAM_INTEGER, false, 0, 9007199254740991, NULL, "only those since then, in ms since 1970"),
-			P("sandbox", PARAM_ID, false, 0, 0, NULL, "only those of one sandbox"),
-			P("type", PARAM_TEXT, false, 0, 64, NULL, "only those of this type; one that ends with a dot (reload.) stands for all that begin so"),
-			P("limit", PARAM_INTEGER, false, 0, 1000, NULL, "how many at most (100)"),
-			P("newest", PARAM_BOOL, false, 0, 0, NULL, "the newest instead of the first ones (false)"),
-			P("follow", PARAM_BOOL, false, 0, 0, NULL, "send what comes next as notifications (false)") } },
+		{ P_STREAM } },
+	[METHOD_AUDIT_READ] = { "audit.read", RIGHT_OPERATOR,
+		"Read what was refused to the caller's sandboxes, and under full audit who changed them; administrators read all.",
+		"{events: [{seq, at, type, sandbox, uid, version, ...}], next, gap, subscription (with follow)}", { P_STREAM } },
 	[METHOD_STREAM_END] = { "stream.end", RIGHT_ANY, "End a subscription of this connection.", "{subscription, ended}",
 		{ P("subscription", PARAM_INTEGER, true, 1, INT32_MAX, NULL, "its number, as event.read or log.read gave it") } },
 };
@@ -258,4 +265,17 @@ const char *param_kind_text(enum param_kind kind)
 		return "base64";
 	}
 	return "?";
+}
+
+bool method_has_param(const struct method *m, const char *name)
+{
+	for (size_t i = 0; i < METHOD_MAX_PARAMS && m->params[i].name; i++)
+		if (strcmp(m->params[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+bool method_is_change(const struct method *m)
+{
+	return m != &methods[METHOD_SANDBOX_CALL] && m != &methods[METHOD_SANDBOX_CAST] && method_has_param(m, "request_key");
 }

@@ -27,6 +27,7 @@ struct event_batch {
 };
 
 struct events {
+	const char *folder;  /* a literal, once there are files */
 	uint64_t incarnation;
 	uint64_t first, next;          /* numbers first .. next-1 are kept; the first event ever is 1 */
 	size_t bytes;                  /* of all their JSON */

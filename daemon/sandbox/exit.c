@@ -123,6 +123,7 @@ void exit_record(struct sandbox *sb, const struct spawner_message *m)
 			x->text[0] ? ": " : "", x->text);
 	sandbox_keep_ring(sb);
 	exit_event(sb);
+	audit_exit(sb);
 	log_info("sandbox=%s pid=%d ended after %lld ms: %s%s%s", sb->spec.id, h ? h->pid : m->pid, (long long)x->uptime_ms, x->reason,
 		x->text[0] ? ": " : "", x->text);
 }

@@ -319,6 +319,11 @@ const struct rpc_done *sandbox_reload(struct sandbox *sb, struct rpc_request *r)
 const struct rpc_done *sandbox_rollback(struct sandbox *sb, struct rpc_request *r);
 void reload_answer(struct sandbox *sb, const struct txn_actions *a);
 
+/* ---- audit_records.c: what becomes a record of the audit trail ---- */
+void audit_request(struct control *c, const struct rpc_act *act); /* control->acted */
+void audit_call(struct sandbox *sb, uint64_t generation, const char *call, const char *operation, const char *answer, uint64_t unnamed);
+void audit_exit(struct sandbox *sb); /* last_exit is known */
+
 /* ---- take_over.c ---- */
 /* Reads the spawner's table, before the loop runs. `ready` is called once, from the loop, when every host that was found has said what it
  * is doing, or was given the time to. */

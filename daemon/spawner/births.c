@@ -43,6 +43,7 @@ static void list_remove(struct zygote *z, struct birth *b)
 {
 	if (z->next_unsent == b)
 		z->next_unsent = b->next;
+	z->n_sent -= b->sent;
 	if (b->previous)
 		b->previous->next = b->next;
 	else
@@ -183,9 +184,15 @@ static int birth_send(struct spawner *sp, struct zygote *z, struct birth *b)
 	return 0; /* EPIPE: its death is on the way to us, and the next one is asked */
 }
 
+/* A few at a time: hundreds of processes that are made at once would leave no processor for those that serve. */
+bool births_may_send(const struct spawner *sp, const struct zygote *z)
+{
+	return z->n_sent < sp->zygotes.births_at_work;
+}
+
 void births_send(struct spawner *sp, struct zygote *z)
 {
-	while (z->state == ZYGOTE_SERVES && z->next_unsent) {
+	while (z->state == ZYGOTE_SERVES && z->next_unsent && births_may_send(sp, z)) {
 		struct birth *b = z->next_unsent;
 		int sent = birth_send(sp, z, b);
 
@@ -194,7 +201,9 @@ void births_send(struct spawner *sp, struct zygote *z)
 		if (sent == -1)
 			continue;
 		b->sent = true;
+		z->n_sent++;
 		z->next_unsent = b->next;
+		entry_has_own_pids(b->entry, z->has_pids);
 		zygote_expect(z);
 	}
 }
@@ -275,6 +284,7 @@ void births_link_ended(struct spawner *sp, struct zygote *z)
 			b->sent = false;
 	}
 	z->next_unsent = z->first;
+	z->n_sent = 0;
 }
 
 void births_fail(struct spawner *sp, struct zygote *z, const char *step, int sys_errno)

@@ -6,6 +6,7 @@
  *
  *   groups.c        the groups by id, who is in them, what of them is on disk
  *   group_tree.c    a tree is built, stepped, its orders are carried out
+ *   group_keeper.c  what a member's life tells its group
  *   group_request.c what clients ask for
  *   group_json.c    shows them
  *
@@ -113,10 +114,16 @@ void groups_load(struct control *c, struct database_found *found);
 void groups_begin(struct control *c);
 void groups_stop_for_end(struct control *c, bool hurry);    /* the daemon ends */
 bool group_stops_by_itself(const struct sandbox *sb);       /* at the daemon's end its group stops it */
+
+/* ---- group_keeper.c ---- */
 extern const struct sandbox_keeper group_keeper;
 
 /* ---- group_tree.c ---- */
 int group_start_tree(struct group *top, struct err *e);
+void member_start(struct group *top, struct member *m, enum tree_why why); /* as the tree has ordered */
+void member_fact(struct group *top, enum tree_event_type type, struct tree_ref ref, enum tree_exit exit);
+bool member_is_up(const struct sandbox *sb);
+bool member_is_down(const struct sandbox *sb);              /* no process, and none is coming by itself */
 void group_fact(struct group *top, const struct tree_event *ev); /* told soon, never from inside */
 /* A request to the tree about m; pending_done follows, perhaps from inside. No memory: r is answered. */
 void member_ask(enum pending_kind kind, enum tree_ask ask, struct member *m, bool then_start, struct rpc_request *r);

@@ -112,6 +112,7 @@ static void leave(struct member *m)
 	sb->spec.significant = sb->resting = false;
 	sandbox_keep_spec(sb);
 	durable_write(sb);
+	sandbox_status_changed(sb);
 }
 
 static void answer_member(struct rpc_request *r, struct member *m)
@@ -161,6 +162,8 @@ void pending_done(struct group *top, struct pending *p, enum tree_reply reply)
 	struct err e = ERR_INIT;
 
 	(void)top;
+	if (m && m->sandbox)
+		sandbox_status_changed(m->sandbox);
 	if (m && m->sandbox && p->kind == PENDING_STOP_CHILD && is_ok(reply)) {
 		m->sandbox->resting = true;
 		sandbox_keep_spec(m->sandbox);
@@ -237,7 +240,7 @@ const struct rpc_done *group_sandbox_request(struct sandbox *sb, struct rpc_requ
 		if (type == LIFE_DESTROY)
 			leave(m);
 		if (!sandbox_request(sb, type, keep, r)) {
-			err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, life_state_text(sb->life.state));
+			err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, sandbox_status_text(sb));
 			(void)rpc_error(r, &e, NULL);
 		}
 		return taken;
@@ -572,7 +575,7 @@ const struct rpc_done *group_add(struct control *c, struct rpc_request *r)
 	else if (sb->member)
 		err_set(&e, ERR_WRONG_STATE, "sandbox %s is in the group %s: remove it there first", sb->spec.id, sb->spec.group);
 	else if (sb->life.creating || sb->life.state == LIFE_INITIALIZING || sb->life.state == LIFE_COMPILING)
-		err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, life_state_text(sb->life.state));
+		err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, sandbox_status_text(sb));
 	else if (significant && (g->auto_shutdown == TREE_AUTO_NEVER || sb->spec.policy.restart == LIFE_PERMANENT))
 		err_set(&e, ERR_BAD_PARAM, "significant needs a group with auto_shutdown, and restart transient or temporary");
 	else if (!is_up(g))

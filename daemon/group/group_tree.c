@@ -136,19 +136,19 @@ int group_start_tree(struct group *top, struct err *e)
 
 /* ---- orders ---- */
 
-static void tell(struct group *top, enum tree_event_type type, struct tree_ref ref, enum tree_exit exit)
+void member_fact(struct group *top, enum tree_event_type type, struct tree_ref ref, enum tree_exit exit)
 {
 	const struct tree_event ev = { .type = type, .ref = ref, .exit = exit };
 
 	group_fact(top, &ev);
 }
 
-static bool is_up(const struct sandbox *sb)
+bool member_is_up(const struct sandbox *sb)
 {
 	return sb->life.state == LIFE_RUNNING || sb->life.state == LIFE_RELOADING || sb->life.state == LIFE_FROZEN;
 }
 
-static bool is_down(const struct sandbox *sb)
+bool member_is_down(const struct sandbox *sb)
 {
 	return sb->life.state == LIFE_STOPPED || sb->life.state == LIFE_FAILED || sb->life.state == LIFE_BACKOFF;
 }
@@ -156,29 +156,29 @@ static bool is_down(const struct sandbox *sb)
 /* What was down by somebody's wish, or had finished, stays so over a restart of the daemon. */
 static bool stays_down(const struct sandbox *sb, enum tree_why why)
 {
-	return sb->resting && why == TREE_WHY_INITIAL && is_down(sb);
+	return sb->resting && why == TREE_WHY_INITIAL && member_is_down(sb);
 }
 
-static void member_start(struct group *top, struct member *m, enum tree_why why)
+void member_start(struct group *top, struct member *m, enum tree_why why)
 {
 	struct sandbox *sb = m->sandbox;
 
 	m->start_when_down = m->is_asked = false;
 	if (!sb || sb->forgetting || stays_down(sb, why)) {
-		tell(top, TREE_IGNORED, m->ref, TREE_EXIT_NORMAL);
+		member_fact(top, TREE_IGNORED, m->ref, TREE_EXIT_NORMAL);
 		return;
 	}
 	sb->resting = false;
-	if (is_up(sb)) {
+	if (member_is_up(sb)) {
 		sb->member_ready = true;
-		tell(top, TREE_READY, m->ref, TREE_EXIT_NORMAL);
+		member_fact(top, TREE_READY, m->ref, TREE_EXIT_NORMAL);
 	} else if (sb->life.state == LIFE_STOPPING) {
 		m->start_when_down = true;
-	} else if (is_down(sb)) {
+	} else if (member_is_down(sb)) {
 		if (why != TREE_WHY_INITIAL && why != TREE_WHY_REQUEST)
 			sb->group_restarts++;
 		if (sb->control->shutting_down || !sandbox_request(sb, LIFE_START, true, NULL))
-			tell(top, TREE_FAILED, m->ref, TREE_EXIT_ERROR);
+			member_fact(top, TREE_FAILED, m->ref, TREE_EXIT_ERROR);
 	}
 }
 
@@ -197,7 +197,7 @@ static void member_stop(struct group *top, struct member *m, enum tree_why why)
 	bool keep = why == TREE_WHY_REQUEST ? sb && sb->keep_at_stop : (why == TREE_WHY_ABOVE || why == TREE_WHY_ENDING) && is_stop_asked(m->in);
 
 	m->is_asked = true;
-	if (!sb || is_down(sb))
+	if (!sb || member_is_down(sb))
 		return; /* its end is on its way */
 	if (top->for_daemon)
 		shutdown_stop(sb);
@@ -303,8 +303,24 @@ static void readd(const struct group *g)
 	free(list);
 }
 
+/* A group has ended: who waited in it to be restarted isn't going to be. */
+static void members_told(const struct group *g)
+{
+	size_t n;
+	struct member **list = group_members(g, &n);
+
+	for (size_t i = 0; list && i < n; i++) {
+		if (list[i]->sandbox)
+			sandbox_status_changed(list[i]->sandbox);
+		else
+			members_told(list[i]->group);
+	}
+	free(list);
+}
+
 static void whole_is_down(struct group *top, const struct tree_action *a)
 {
+	members_told(top);
 	top->failed = a->failed;
 	(void)snprintf(top->why, sizeof top->why, "%s", a->failed ? tree_why_text(a->why) : "");
 	group_event(top, a->failed ? "group.failed" : "group.down", NULL, NULL);
@@ -386,6 +402,8 @@ static void carry_out(struct group *top, const struct tree_action *a)
 		return;
 	default:
 		note(top, m, a);
+		if ((a->what == TREE_NOTE_EXITED || a->what == TREE_NOTE_STOPPED || a->what == TREE_NOTE_START_FAILED) && m && m->group)
+			members_told(m->group);
 		if (a->what == TREE_NOTE_STARTED && m && m->group) {
 			m->group->stop_asked = false;
 			readd(m->group);
@@ -394,9 +412,35 @@ static void carry_out(struct group *top, const struct tree_action *a)
 	}
 }
 
+/* The sandboxes that a list is about: what they are told to be may be another thing when it is carried out. */
+static size_t touched(const struct tree_actions *actions, struct sandbox *list[TREE_ACTIONS_MAX])
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < actions->n; i++) {
+		const struct member *m = actions->at[i].user;
+
+		if (!m || actions->at[i].type != TREE_LEAF || !m->sandbox)
+			continue;
+		sandbox_hold(m->sandbox);
+		list[n++] = m->sandbox;
+	}
+	return n;
+}
+
+static void tell_touched(struct sandbox *list[TREE_ACTIONS_MAX], size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		sandbox_status_changed(list[i]);
+		sandbox_release(list[i]);
+	}
+}
+
 static void step(struct group *top, struct tree_event *ev, struct member *added)
 {
 	static struct tree_actions actions; /* large; steps are never nested */
+	static struct sandbox *about[TREE_ACTIONS_MAX];
+	size_t n;
 
 	do {
 		ev->now_ms = clock_monotonic_ms();
@@ -406,8 +450,10 @@ static void step(struct group *top, struct tree_event *ev, struct member *added)
 			added->listed = true;
 		}
 		added = NULL;
+		n = touched(&actions, about);
 		for (uint32_t i = 0; i < actions.n && top->tree; i++)
 			carry_out(top, &actions.at[i]);
+		tell_touched(about, n);
 		*ev = (struct tree_event){ .type = TREE_TURN };
 	} while (top->tree && actions.more);
 }
@@ -524,82 +570,3 @@ void member_ask(enum pending_kind kind, enum tree_ask ask, struct member *m, boo
 	if (!fact_add(top, &ev, p))
 		pending_drop(top, p, TREE_REPLY_DOWN);
 }
-
-/* ---- what a member's life tells ---- */
-
-static enum tree_exit exit_of(enum life_exit e)
-{
-	static const enum tree_exit of[LIFE_EXIT__N] = { [LIFE_EXIT_NORMAL] = TREE_EXIT_NORMAL, [LIFE_EXIT_SHUTDOWN] = TREE_EXIT_SHUTDOWN,
-		[LIFE_EXIT_ERROR] = TREE_EXIT_ERROR, [LIFE_EXIT_KILLED] = TREE_EXIT_KILLED };
-
-	return of[e];
-}
-
-static void keeper_changed(struct sandbox *sb, enum life_state before)
-{
-	struct member *m = sb->member;
-	struct group *top = group_top(m->in);
-	struct tree_ref ref = m->ref;
-
-	if (sb->life.gone)
-		return;
-	if (before == LIFE_STARTING && sb->life.state == LIFE_RUNNING) {
-		sb->member_ready = true;
-		if (ref.instance != 0)
-			tell(top, TREE_READY, ref, TREE_EXIT_NORMAL);
-		else if (!m->listed && top->tree && !sb->control->shutting_down) /* its first start, by create */
-			group_join(m->in, sb);
-		return;
-	}
-	if (!is_down(sb) || ref.instance == 0)
-		return;
-	if (m->start_when_down) { /* it was still on its way down from before */
-		member_start(top, m, TREE_WHY_REQUEST);
-		return;
-	}
-	tell(top, sb->member_ready ? TREE_EXITED : TREE_FAILED, ref, sb->last_exit.happened ? exit_of(sb->last_exit.exit) : TREE_EXIT_ERROR);
-	sb->member_ready = false;
-	m->ref.instance = 0;
-}
-
-static void keeper_gone(struct sandbox *sb)
-{
-	struct member *m = sb->member;
-	struct group *top = group_top(m->in);
-
-	if (m->ref.instance != 0)
-		tell(top, sb->member_ready ? TREE_EXITED : TREE_FAILED, m->ref, TREE_EXIT_SHUTDOWN);
-	m->ref.instance = 0;
-	member_detach(m);
-}
-
-static const struct tree_node *node_of(const struct tree_node *group, const struct member *m)
-{
-	for (const struct tree_node *n = tree_child_first(group); n; n = tree_child_next(n)) {
-		struct tree_view v = tree_view(n);
-		const struct tree_node *found;
-
-		if (v.user == m)
-			return n;
-		if (v.type == TREE_GROUP && (found = node_of(n, m)))
-			return found;
-	}
-	return NULL;
-}
-
-static bool keeper_waits(const struct sandbox *sb, int64_t *ret_due_ms)
-{
-	const struct member *m = sb->member;
-	struct group *top = group_top(m->in);
-	const struct tree_node *g = top->tree ? m->in == top ? tree_top(top->tree) : tree_find_group(top->tree, m->in->id) : NULL;
-	const struct tree_node *n = g ? node_of(g, m) : NULL;
-	struct tree_view v;
-
-	if (!n || !is_down(sb))
-		return false;
-	v = tree_view(n);
-	*ret_due_ms = v.due_ms;
-	return v.state == TREE_BACKOFF || v.state == TREE_RESTARTING;
-}
-
-const struct sandbox_keeper group_keeper = { keeper_changed, keeper_gone, keeper_waits };

@@ -81,6 +81,7 @@ struct sandbox_keeper {
 	void (*changed)(struct sandbox *sb, enum life_state before); /* from inside a step of its life: only notes it */
 	void (*gone)(struct sandbox *sb);
 	bool (*waits)(const struct sandbox *sb, int64_t *ret_due_ms); /* it is down, and will be started; due 0: soon */
+	bool (*undecided)(const struct sandbox *sb); /* it is down, and the group hasn't said what follows; sandbox_status_changed will be called */
 };
 
 /* A host process and control's link to it; outlives its sandbox's interest until its handles are closed. */
@@ -146,6 +147,7 @@ struct sandbox {
 	struct control *control;
 	struct spec spec;
 	struct life life;
+	enum life_state told;            /* its status, as it was last told to people */
 	struct life_event facts[8];      /* that came up while the life's actions were being carried out */
 	unsigned n_facts;
 	bool applying;
@@ -246,6 +248,10 @@ void sandbox_keep_spec(struct sandbox *sb); /* gives the spawner the present one
 const struct life_policy *sandbox_policy(struct sandbox *sb); /* what its life goes by */
 /* A fact; `exit` only with EXITED and RELOAD_DIED_SEALED. */
 void sandbox_fact(struct sandbox *sb, enum life_event_type type, enum life_exit exit);
+/* What people are told: the life's state, and `backoff` while its group is going to start it. */
+enum life_state sandbox_status(const struct sandbox *sb);
+void sandbox_status_changed(struct sandbox *sb); /* it may have: tells it, unless the group hasn't decided yet */
+bool sandbox_takes_calls(const struct sandbox *sb);
 /* A request; true: taken (r is answered now or later), false: refused, r is the caller's to answer. */
 bool sandbox_request(struct sandbox *sb, enum life_event_type type, bool keep_state, struct rpc_request *r);
 void sandbox_adopt(struct sandbox *sb, const struct life_finding *found); /* after a restart of control */

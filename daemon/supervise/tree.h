@@ -247,6 +247,7 @@ struct tree_view {
 	enum tree_restart restart;
 	bool significant, alive; /* alive: running, and no exit has been reported */
 	enum tree_state state;
+	bool to_start;         /* it is down, and the restart that its group is at will start it */
 	struct tree_ref ref;
 	int64_t due_ms;        /* backoff: when it is started; stopping: when it is killed; 0: never */
 	uint32_t restarts;     /* counted ones that began with this child */

@@ -256,7 +256,8 @@ void sandbox_status_changed(struct sandbox *sb)
 	sb->told = status;
 	events_add(sb->control->events, "sandbox.status", sb->spec.id, sb->spec.owner, "status", life_state_text(status));
 	waits_state(sb);
-	refuse_calls(sb);
+	if (!sb->life.gone) /* then the reason is told with the rest */
+		refuse_calls(sb);
 }
 
 static void state_event(struct sandbox *sb, enum life_state before)

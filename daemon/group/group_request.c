@@ -98,6 +98,8 @@ static void answer_failed(struct rpc_request *r, struct member *m, enum tree_rep
 		err_set(&e, ERR_START_FAILED, "cannot start sandbox %s: %s", m->sandbox->spec.id, m->sandbox->failure.text);
 	else if (reply == TREE_REPLY_START_FAILED && m && m->sandbox && m->sandbox->last_exit.happened)
 		err_set(&e, ERR_START_FAILED, "cannot start sandbox %s: it ended before it was ready: %s", m->sandbox->spec.id, m->sandbox->last_exit.reason);
+	if (reply != TREE_REPLY_START_FAILED)
+		rpc_key_not_begun(r);
 	(void)rpc_error(r, &e, NULL);
 }
 
@@ -354,6 +356,7 @@ const struct rpc_done *group_create(struct control *c, struct rpc_request *r)
 		group_write(g, r);
 		member_ask(PENDING_SILENT, TREE_ASK_START_CHILD, g->member, false, NULL);
 	} else if (group_start_tree(g, &e) < 0) {
+		rpc_key_not_begun(r);
 		(void)rpc_error(r, &e, NULL);
 		group_gone(g);
 	} else {
@@ -445,6 +448,7 @@ static const struct rpc_done *whole(struct group *g, struct rpc_request *r, bool
 	} else if (group_start_tree(g, &e) < 0) {
 		g->pending = p->next;
 		free(p);
+		rpc_key_not_begun(r);
 		(void)rpc_error(r, &e, NULL);
 	}
 	return taken;

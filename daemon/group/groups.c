@@ -201,6 +201,14 @@ bool group_has_members(const struct group *g)
 	return n > 0;
 }
 
+bool group_is_settled(struct group *g)
+{
+	const struct group *top = group_top(g);
+	enum tree_root root = top->tree ? tree_root_state(top->tree) : TREE_ROOT_DOWN;
+
+	return (!top->tree || top->n_facts == 0) && root != TREE_ROOT_STARTING && root != TREE_ROOT_ENDING;
+}
+
 /* ---- on disk ---- */
 
 struct group_job {

@@ -171,7 +171,7 @@ const struct method methods[METHOD__N] = {
 			P("since_seq", PARAM_TEXT, false, 0, 64, NULL, "only those behind this one: a `next`, or the seq of a line followed"),
 			P("follow", PARAM_BOOL, false, 0, 0, NULL, "send what comes next as notifications (false)") } },
 	[METHOD_EVENT_READ] = { "event.read", RIGHT_ANY,
-		"Read the events of the caller's sandboxes in order, and with follow those to come; administrators see all.",
+		"Read the events of the caller's sandboxes and groups in order, and with follow those to come; administrators see all.",
 		"{events: [{seq, at, type, sandbox, ...}], next, gap, subscription (with follow)}",
 		{ P("since_seq", PARAM_TEXT, false, 0, 64, NULL, "only later ones: a seq or the `next` of the page before"),
 			P("since_ms", PARAM_INTEGER, false, 0, 9007199254740991, NULL, "only those since then, in ms since 1970"),

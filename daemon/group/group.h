@@ -125,6 +125,8 @@ void member_start(struct group *top, struct member *m, enum tree_why why); /* as
 void member_fact(struct group *top, enum tree_event_type type, struct tree_ref ref, enum tree_exit exit);
 bool member_is_up(const struct sandbox *sb);
 bool member_is_down(const struct sandbox *sb);              /* no process, and none is coming by itself */
+/* Its owner sees it. m, a: the member, the decision that it is about; NULL: none. */
+void group_event(struct group *g, const char *type, struct member *m, const struct tree_action *a);
 void group_fact(struct group *top, const struct tree_event *ev); /* told soon, never from inside */
 /* A request to the tree about m; pending_done follows, perhaps from inside. No memory: r is answered. */
 void member_ask(enum pending_kind kind, enum tree_ask ask, struct member *m, bool then_start, struct rpc_request *r);

@@ -349,7 +349,7 @@ const struct rpc_done *group_create(struct control *c, struct rpc_request *r)
 	g->period_ms = (uint32_t)rpc_integer(r, "period_ms", DEFAULT_RESTART_PERIOD_MS);
 	g->wanted = true;
 	taken = rpc_pending(r);
-	events_add(c->events, "group.created", NULL, g->owner, "group", g->id);
+	group_event(g, "group.created", NULL, NULL);
 	if (parent) {
 		g->parent = parent;
 		(void)snprintf(g->parent_id, sizeof g->parent_id, "%s", parent->id);
@@ -535,7 +535,7 @@ const struct rpc_done *group_reset(struct control *c, struct rpc_request *r)
 	} else {
 		group_fact(top, &reset);
 	}
-	events_add(top->control->events, "group.reset", NULL, top->owner, "group", g->id);
+	group_event(g, "group.reset", NULL, NULL);
 	group_write(g, r);
 	return taken;
 }
@@ -546,6 +546,7 @@ const struct rpc_done *group_destroy(struct control *c, struct rpc_request *r)
 	struct group *g = group_seen(r, rpc_text(r, "id"), &e);
 	const struct rpc_done *taken;
 
+	(void)c;
 	if (!g)
 		return rpc_error(r, &e, NULL);
 	if (group_has_members(g) || g->pending) {
@@ -553,7 +554,7 @@ const struct rpc_done *group_destroy(struct control *c, struct rpc_request *r)
 		return rpc_error(r, &e, NULL);
 	}
 	taken = rpc_pending(r);
-	events_add(c->events, "group.destroyed", NULL, g->owner, "group", g->id);
+	group_event(g, "group.destroyed", NULL, NULL);
 	if (g->parent && g->member->listed) {
 		member_ask(PENDING_REMOVE, TREE_ASK_TERMINATE, g->member, false, r);
 		return taken;

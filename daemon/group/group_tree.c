@@ -229,10 +229,10 @@ static void explain(struct member *m, const struct tree_action *a, const char *w
 	explain_note(m->sandbox, DECISION_GROUP, text);
 }
 
-static void group_event(struct group *g, const char *type, struct member *m, const struct tree_action *a)
+void group_event(struct group *g, const char *type, struct member *m, const struct tree_action *a)
 {
 	struct events *ev = g->control->events;
-	struct json_out *o = events_begin(ev, type, m && m->sandbox ? m->sandbox->spec.id : NULL, g->owner);
+	struct json_out *o = events_begin_owned(ev, type, m && m->sandbox ? m->sandbox->spec.id : NULL, g->owner);
 
 	json_out_text(o, "group", g->id);
 	if (a) {

@@ -235,7 +235,7 @@ static void job_done(struct storage_job *job)
 	g->writes--;
 	if (job->status != 0) {
 		log_error("group=%s what is in force is not durable: %s", g->id, job->err.text);
-		events_add(g->control->events, "group.not_durable", NULL, g->owner, "group", g->id);
+		group_event(g, "group.not_durable", NULL, NULL);
 	}
 	if (w->request && job->status != 0) {
 		err_set(&e, ERR_IO, "group %s: what was asked for is in force, but not durable: %s", g->id, job->err.text);

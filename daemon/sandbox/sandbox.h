@@ -179,7 +179,7 @@ struct sandbox {
 	uint64_t placed_serial;          /* the object of this serial lies where its host finds it */
 	struct err place_err;            /* of the start at work: not ERR_OK when it couldn't be placed */
 	struct err failure;              /* why the start at work failed */
-	char failure_step[32];
+	char failure_step[LIMIT_ID_BYTES + 1]; /* the stage of the start that failed; "": not known */
 	char *module, *security;         /* JSON from READY and REPORT, owned; NULL: not known */
 	struct last_exit last_exit;
 	struct sandbox_log *log;

@@ -155,7 +155,7 @@ static int objects_mount(const struct spawner *sp, const char *sandbox)
 static void birth_fail(struct spawner *sp, struct entry *entry, const char *step, int sys_errno)
 {
 	(void)snprintf(entry->step, sizeof entry->step, "%s", step);
-	(void)snprintf(entry->text, sizeof entry->text, "%.50s: %.40s", step, strerror(sys_errno));
+	(void)snprintf(entry->text, sizeof entry->text, "%.90s", strerror(sys_errno));
 	birth_drop(sp, entry);
 	entry_exited(&sp->table, entry, CHILD_STATUS_FAILED << 8, clock_monotonic_ms());
 }
@@ -258,7 +258,7 @@ void birth_born(struct spawner *sp, struct zygote *z, const struct zygote_messag
 	b->cloned = true;
 	if (m->status != 0) { /* it exits */
 		(void)snprintf(entry->step, sizeof entry->step, "%s", m->step);
-		(void)snprintf(entry->text, sizeof entry->text, "%.50s: %.40s", m->step, strerror(m->status));
+		(void)snprintf(entry->text, sizeof entry->text, "%.90s", strerror(m->status));
 	}
 	pid_known(sp, entry, pid);
 	if (!entry->birth) /* it has ended already */

@@ -64,17 +64,21 @@ static const struct tree_node *node_of(const struct tree_node *group, const stru
 	return NULL;
 }
 
-/* How the tree has a member that is down; false: not at all. */
-static bool view_of_down(const struct sandbox *sb, struct tree_view *ret)
+bool member_view(const struct sandbox *sb, struct tree_view *ret)
 {
 	const struct member *m = sb->member;
 	struct group *top = group_top(m->in);
 	const struct tree_node *g = top->tree ? m->in == top ? tree_top(top->tree) : tree_find_group(top->tree, m->in->id) : NULL;
-	const struct tree_node *n = g && member_is_down(sb) ? node_of(g, m) : NULL;
+	const struct tree_node *n = g ? node_of(g, m) : NULL;
 
 	if (n)
 		*ret = tree_view(n);
 	return n;
+}
+
+static bool view_of_down(const struct sandbox *sb, struct tree_view *ret)
+{
+	return member_is_down(sb) && member_view(sb, ret);
 }
 
 /* Its end is on the way, or waits in the group's inbox. */

@@ -112,6 +112,7 @@ static void leave(struct member *m)
 		return;
 	sb->spec.group[0] = '\0';
 	sb->spec.significant = sb->resting = false;
+	sandbox_counted_clear(sb);
 	sandbox_keep_spec(sb);
 	durable_write(sb);
 	sandbox_status_changed(sb);
@@ -355,7 +356,7 @@ const struct rpc_done *group_create(struct control *c, struct rpc_request *r)
 		(void)snprintf(g->parent_id, sizeof g->parent_id, "%s", parent->id);
 		group_write(g, r);
 		member_ask(PENDING_SILENT, TREE_ASK_START_CHILD, g->member, false, NULL);
-	} else if (group_start_tree(g, &e) < 0) {
+	} else if (group_start_tree(g, false, &e) < 0) {
 		rpc_key_not_begun(r);
 		(void)rpc_error(r, &e, NULL);
 		group_gone(g);
@@ -445,7 +446,7 @@ static const struct rpc_done *whole(struct group *g, struct rpc_request *r, bool
 		g->wanted = then_start;
 		g->stop_asked = true;
 		group_fact(g, &stop);
-	} else if (group_start_tree(g, &e) < 0) {
+	} else if (group_start_tree(g, false, &e) < 0) {
 		g->pending = p->next;
 		free(p);
 		rpc_key_not_begun(r);
@@ -516,6 +517,22 @@ const struct rpc_done *group_restart(struct control *c, struct rpc_request *r)
 	return is_at_rest(g) ? whole(g, r, true, false) : whole(g, r, false, true);
 }
 
+static void counted_reset(const struct group *g)
+{
+	size_t n;
+	struct member **list = group_members(g, &n);
+
+	for (size_t i = 0; list && i < n; i++) {
+		if (list[i]->group) {
+			counted_reset(list[i]->group);
+			continue;
+		}
+		budget_clear(&list[i]->sandbox->counted.budget);
+		sandbox_keep_spec(list[i]->sandbox);
+	}
+	free(list);
+}
+
 const struct rpc_done *group_reset(struct control *c, struct rpc_request *r)
 {
 	const struct tree_event reset = { .type = TREE_RESET };
@@ -528,6 +545,7 @@ const struct rpc_done *group_reset(struct control *c, struct rpc_request *r)
 		return rpc_error(r, &e, NULL);
 	top = group_top(g);
 	taken = rpc_pending(r);
+	counted_reset(top);
 	if (is_at_rest(top)) {
 		group_tree_end(top);
 		top->failed = false;

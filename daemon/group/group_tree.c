@@ -12,82 +12,7 @@
 #include "proto/clock.h"
 #include "proto/log.h"
 
-/* ---- building ---- */
-
-static enum tree_restart restart_of(enum life_restart r)
-{
-	return r == LIFE_PERMANENT ? TREE_PERMANENT : r == LIFE_TRANSIENT ? TREE_TRANSIENT : TREE_TEMPORARY;
-}
-
-struct tree_spec member_spec(struct member *m)
-{
-	const struct sandbox *sb = m->sandbox;
-	const struct group *g = m->group;
-
-	if (sb) /* the life has a deadline for each step of a stop: the tree needs none */
-		return (struct tree_spec){ .id = sb->spec.id, .type = TREE_LEAF, .restart = restart_of(sb->spec.policy.restart),
-			.significant = sb->spec.significant, .shutdown_ms = TREE_SHUTDOWN_INFINITY, .user = m };
-	return (struct tree_spec){ .id = g->id, .type = TREE_GROUP, .restart = g->restart, .significant = g->significant,
-		.shutdown_ms = TREE_SHUTDOWN_INFINITY, .user = m, .strategy = g->strategy, .auto_shutdown = g->auto_shutdown,
-		.intensity = g->intensity, .period_ms = g->period_ms };
-}
-
-static void specs_free(struct tree_spec *specs, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		specs_free((struct tree_spec *)(uintptr_t)specs[i].children, specs[i].n_children);
-	free(specs);
-}
-
-/* A temporary one that has finished isn't run again. */
-static bool is_finished(const struct member *m)
-{
-	return m->sandbox && m->sandbox->spec.policy.restart == LIFE_TEMPORARY && m->sandbox->resting;
-}
-
-/* 0, or -1: no memory. The tree copies all of it. */
-static int specs_of(const struct group *g, struct tree_spec **ret, size_t *ret_n)
-{
-	size_t n, kept = 0;
-	struct member **members = group_members(g, &n);
-	struct tree_spec *specs = members ? calloc(n + 1, sizeof *specs) : NULL;
-	int result = specs ? 0 : -1;
-
-	for (size_t i = 0; specs && i < n; i++) {
-		struct tree_spec *children = NULL;
-		size_t n_children = 0;
-
-		if (is_finished(members[i]))
-			continue;
-		specs[kept] = member_spec(members[i]);
-		if (members[i]->group && specs_of(members[i]->group, &children, &n_children) < 0) {
-			result = -1;
-			break;
-		}
-		specs[kept].children = children;
-		specs[kept++].n_children = n_children;
-	}
-	free(members);
-	if (result < 0) {
-		specs_free(specs, kept);
-		return -1;
-	}
-	*ret = specs;
-	*ret_n = kept;
-	return 0;
-}
-
-
-static void specs_mark(const struct tree_spec *specs, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		struct member *m = specs[i].user;
-
-		m->nodes++;
-		m->listed = true;
-		specs_mark(specs[i].children, specs[i].n_children);
-	}
-}
+/* ---- the tree ---- */
 
 static void release(void *user)
 {
@@ -106,7 +31,7 @@ void group_tree_end(struct group *top)
 		tree_free(t, release);
 }
 
-int group_start_tree(struct group *top, struct err *e)
+int group_start_tree(struct group *top, bool goes_on, struct err *e)
 {
 	const struct tree_rules rules = { .keep_failed = true, .exact_ms = true, .cut = true, .answer_at_once = true,
 		.backoff_first_ms = DEFAULT_BACKOFF_FIRST_MS, .backoff_max_ms = DEFAULT_BACKOFF_MAX_MS };
@@ -114,20 +39,25 @@ int group_start_tree(struct group *top, struct err *e)
 	struct tree_spec spec = { .id = top->id, .type = TREE_GROUP, .shutdown_ms = TREE_SHUTDOWN_INFINITY, .strategy = top->strategy,
 		.auto_shutdown = top->auto_shutdown, .intensity = top->intensity, .period_ms = top->period_ms };
 	struct tree_spec *children = NULL;
+	struct budget *window = NULL;
 	size_t n = 0;
+	int made;
 
 	group_tree_end(top);
-	if (specs_of(top, &children, &n) < 0)
+	if (group_specs_of(top, goes_on, &children, &n, &window) < 0)
 		return err_set(e, ERR_INTERNAL, "no memory for the tree of group %s", top->id);
 	spec.children = children;
 	spec.n_children = n;
-	if (tree_new(&spec, &rules, &top->tree, e) < 0) {
-		specs_free(children, n);
+	spec.budget = window;
+	made = tree_new(&spec, &rules, &top->tree, e);
+	free(window);
+	if (made < 0) {
+		group_specs_free(children, n);
 		top->tree = NULL;
 		return err_prefix(e, "group %s", top->id);
 	}
-	specs_mark(children, n);
-	specs_free(children, n);
+	group_specs_mark(children, n);
+	group_specs_free(children, n);
 	top->failed = false;
 	top->why[0] = '\0';
 	group_fact(top, &start);
@@ -164,6 +94,12 @@ void member_start(struct group *top, struct member *m, enum tree_why why)
 	struct sandbox *sb = m->sandbox;
 
 	m->start_when_down = m->is_asked = false;
+	if (sb) {
+		if (why == TREE_WHY_INITIAL && !sb->counted.found)
+			sandbox_counted_clear(sb); /* its group begins a new window */
+		sb->counted.found = false;
+		sb->counted.due_ms = 0;
+	}
 	if (!sb || sb->forgetting || stays_down(sb, why)) {
 		member_fact(top, TREE_IGNORED, m->ref, TREE_EXIT_NORMAL);
 		return;
@@ -249,6 +185,16 @@ void group_event(struct group *g, const char *type, struct member *m, const stru
 	events_end(ev);
 }
 
+/* Kept with the sandbox, as the budget of one on its own is. */
+static void count(struct member *m, const struct tree_action *a)
+{
+	const struct budget_policy all = { .intensity = BUDGET_INTENSITY_MAX, .period_ms = a->period_ms };
+	uint32_t delay_ms;
+
+	if (m && m->sandbox)
+		(void)budget_charge(&m->sandbox->counted.budget, &all, clock_monotonic_ms(), &delay_ms);
+}
+
 static void note(struct group *top, struct member *m, const struct tree_action *a)
 {
 	struct group *in = m ? m->in : top, *self = m && m->group ? m->group : top;
@@ -256,6 +202,7 @@ static void note(struct group *top, struct member *m, const struct tree_action *
 	switch ((int)a->what) {
 	case TREE_NOTE_COUNTED:
 		in->restarts++;
+		count(m, a);
 		explain(m, a, "a restart is counted");
 		group_event(in, "group.restart", m, a);
 		break;
@@ -297,7 +244,7 @@ static void readd(const struct group *g)
 	struct member **list = group_members(g, &n);
 
 	for (size_t i = 0; list && i < n; i++) {
-		if (!list[i]->listed && !is_finished(list[i]))
+		if (!list[i]->listed && !member_is_finished(list[i]))
 			member_ask(PENDING_SILENT, TREE_ASK_START_CHILD, list[i], false, NULL);
 	}
 	free(list);
@@ -395,6 +342,7 @@ static void carry_out(struct group *top, const struct tree_action *a)
 			group_write(top, NULL);
 		}
 		readd(top);
+		members_told(top); /* some may have waited for their restart when an earlier control was lost */
 		pending_whole(top, true);
 		return;
 	case TREE_DO_DOWN:
@@ -428,9 +376,26 @@ static size_t touched(const struct tree_actions *actions, struct sandbox *list[T
 	return n;
 }
 
+/* What the tree says of its back-off is kept: a restart at once keeps the spec by itself. */
+static void counted_note(struct sandbox *sb)
+{
+	int64_t due_ms;
+	struct tree_view v;
+
+	if (!sb->keeper || sb->life.gone || !member_view(sb, &v))
+		return;
+	due_ms = v.state == TREE_BACKOFF ? v.due_ms : 0;
+	sb->counted.budget.streak = v.streak;
+	if (due_ms == sb->counted.due_ms)
+		return;
+	sb->counted.due_ms = due_ms;
+	sandbox_keep_spec(sb);
+}
+
 static void tell_touched(struct sandbox *list[TREE_ACTIONS_MAX], size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
+		counted_note(list[i]);
 		sandbox_status_changed(list[i]);
 		sandbox_release(list[i]);
 	}
@@ -473,10 +438,11 @@ static void request_step(struct group *top, struct pending *p)
 {
 	struct tree_event ev = { .type = TREE_REQUEST, .ask = p->ask, .request = p->number };
 	struct tree_spec spec, *children = NULL;
+	struct budget *window;
 	struct member *m = p->member;
 	size_t n = 0;
 
-	if (!m || m->is_dead || (m->group && specs_of(m->group, &children, &n) < 0)) {
+	if (!m || m->is_dead || (m->group && group_specs_of(m->group, false, &children, &n, &window) < 0)) {
 		pending_drop(top, p, TREE_REPLY_NOT_FOUND);
 		return;
 	}
@@ -489,13 +455,13 @@ static void request_step(struct group *top, struct pending *p)
 	if (p->ask == TREE_ASK_START_CHILD) {
 		if (m->listed) {
 			pending_drop(top, p, TREE_REPLY_ALREADY_PRESENT);
-			specs_free(children, n);
+			group_specs_free(children, n);
 			return;
 		}
-		specs_mark(children, n);
+		group_specs_mark(children, n);
 	}
 	step(top, &ev, p->ask == TREE_ASK_START_CHILD ? m : NULL);
-	specs_free(children, n);
+	group_specs_free(children, n);
 }
 
 static void pump_cb(uv_timer_t *timer)
@@ -517,7 +483,7 @@ static void pump_cb(uv_timer_t *timer)
 		struct err e = ERR_INIT;
 
 		top->start_again = false;
-		if (group_start_tree(top, &e) < 0) {
+		if (group_start_tree(top, false, &e) < 0) {
 			log_error("%s", e.text);
 			pending_whole(top, false);
 		}

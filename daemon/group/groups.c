@@ -422,7 +422,7 @@ void groups_begin(struct control *c)
 		durable_write(sb);
 	}
 	for (struct group *g = all; g; g = g->hh.next)
-		if (!g->parent && g->wanted && !g->failed && group_start_tree(g, &e) < 0)
+		if (!g->parent && g->wanted && !g->failed && group_start_tree(g, true, &e) < 0)
 			log_error("group=%s can't be started: %s", g->id, e.text);
 }
 

@@ -194,6 +194,11 @@ struct sandbox {
 	bool keep_at_stop;               /* the stop that was asked for keeps the state */
 	bool member_ready;               /* the group was told that it runs */
 	uint32_t group_restarts;         /* counted by its group */
+	struct {
+		struct budget budget;    /* those of them that are in its group's window, or were; the streak */
+		int64_t due_ms;          /* it waits for its restart until then; 0: it doesn't */
+		bool found;              /* of an earlier control, and its group hasn't started it yet */
+	} counted;
 	struct rpc_request *freeze_request; /* a freeze or thaw that the spawner carries out */
 	struct {
 		uv_timer_t timer;
@@ -256,6 +261,7 @@ bool sandbox_takes_calls(const struct sandbox *sb);
 bool sandbox_request(struct sandbox *sb, enum life_event_type type, bool keep_state, struct rpc_request *r);
 void sandbox_adopt(struct sandbox *sb, const struct life_finding *found); /* after a restart of control */
 void sandbox_boot(struct sandbox *sb, bool wanted, uint32_t delay_ms);    /* after a restart of the machine */
+void sandbox_counted_clear(struct sandbox *sb);                           /* its group begins to count anew */
 
 /* ---- explain.c ---- */
 void explain_step(struct sandbox *sb, const struct life *before, const struct life_event *ev, const struct life_actions *a);

@@ -320,11 +320,17 @@ void sandbox_adopt(struct sandbox *sb, const struct life_finding *found)
 	apply_and_drain(sb, &a);
 }
 
+void sandbox_counted_clear(struct sandbox *sb)
+{
+	memset(&sb->counted, 0, sizeof sb->counted);
+}
+
 void sandbox_boot(struct sandbox *sb, bool wanted, uint32_t delay_ms)
 {
 	struct life_actions a;
 
 	sb->booting = false;
+	sandbox_counted_clear(sb); /* of another start of the machine, or of the daemon */
 	sb->disk.kept_there = sb->disk.state_sha256[0] != '\0';
 	life_boot(&sb->life, sandbox_policy(sb), wanted, sb->disk.kept_there, delay_ms, clock_monotonic_ms(), &a);
 	sb->disk.kept_there = sb->life.kept;

@@ -75,7 +75,7 @@ static bool is_to_start(const struct tree_node *n)
 struct tree_view tree_view(const struct tree_node *n)
 {
 	return (struct tree_view){ .id = n->id, .user = n->user, .type = n->type, .restart = n->restart, .significant = n->significant,
-		.alive = n->alive, .state = state_of(n), .to_start = is_to_start(n), .ref = { n->slot, n->instance }, .due_ms = n->due_ms, .restarts = n->restarts,
+		.alive = n->alive, .state = state_of(n), .to_start = is_to_start(n), .ref = { n->slot, n->instance }, .due_ms = n->due_ms, .restarts = n->restarts, .streak = n->streak,
 		.exit = n->exit, .ended = n->ended };
 }
 

@@ -455,6 +455,71 @@ class Lasting(OwnCase):
     def group(self, name):
         return self.client.rpc("group.info", id=name)
 
+    def crash(self, name, times=1):
+        for _ in range(times):
+            wait_for(lambda: self.client.status(name) == "running", "%s to run" % name)
+            with self.assertRaises(RpcError):
+                self.client.call(name, "segv")
+
+    def events(self, kind, name):
+        return [e for e in self.client.events(name) if e["type"] == kind]
+
+    def test_a_window_goes_on_over_the_death_of_control(self):
+        """What was counted before still counts, also in a group below; and what comes one too many ends it."""
+        c = self.client
+        c.rpc("group.create", id="top")
+        c.rpc("group.create", id="low", parent="top", intensity=3, restart="temporary")
+        for n in "ab":
+            c.create(n, module("crash_call"), group="low")
+        self.crash("a", 2)
+        self.crash("b")
+        wait_for(lambda: self.status("a", "b") == ["running"] * 2, "both to run")
+        self.assertEqual(self.group("low")["budget"]["used"], 3)
+        pids = {n: self.client.info(n)["pid"] for n in "ab"}
+        for _ in range(2):
+            self.next_control()
+            wait_for(lambda: self.group("top")["status"] == "up", "the tree")
+            self.assertEqual(self.group("low")["budget"]["used"], 3)
+            self.assertEqual({n: self.client.info(n)["pid"] for n in "ab"}, pids)
+        self.crash("b")
+        wait_for(lambda: self.group("low")["status"] == "down", "the group to give up")
+        self.assertEqual(len(self.events("group.gave_up", None)), 1)
+
+    def test_a_reset_window_stays_empty(self):
+        c = self.client
+        c.rpc("group.create", id="g", intensity=2)
+        c.create("a", module("crash_call"), group="g")
+        self.crash("a", 2)
+        wait_for(lambda: self.status("a") == ["running"], "it to run")
+        self.client.rpc("group.reset", id="g")
+        self.next_control()
+        self.assertEqual(self.group("g")["budget"]["used"], 0)
+        self.crash("a", 2)
+        wait_for(lambda: self.status("a") == ["running"], "it to run")
+        self.client.rpc("group.restart", id="g")  # its window is new
+        self.next_control()
+        self.assertEqual(self.group("g")["budget"]["used"], 0)
+        self.crash("a")
+        wait_for(lambda: self.status("a") == ["running"], "it to run")
+        self.again()  # the daemon's end: a new window
+        self.assertEqual(self.group("g")["budget"]["used"], 0)
+
+    def test_a_back_off_goes_on_over_the_death_of_control(self):
+        """It isn't cut short, and the next one is longer."""
+        c = self.client
+        c.rpc("group.create", id="g", intensity=50)
+        c.create("a", module("crash_call"), group="g")
+        self.crash("a", 5)  # at once, then 100, 200, 400 ms, and now
+        self.client.rpc("sandbox.wait", id="a", timeout_ms=20000, **{"for": "backoff"})  # 800 ms
+        self.next_control()
+        wait_for(lambda: self.status("a") == ["running"], "it to run")
+        waited = self.events("sandbox.running", "a")[-1]["at"] - self.events("sandbox.exited", "a")[-1]["at"]
+        self.assertGreaterEqual(waited, 800)
+        self.assertEqual(self.group("g")["budget"]["used"], 5)
+        self.crash("a")
+        delay = wait_for(lambda: (lambda e: e[-1]["delay_ms"] if len(e) == 5 else None)(self.events("group.backoff", "a")), "the next back-off")
+        self.assertGreaterEqual(delay, 1600)
+
     def test_control_dies(self):
         c = self.client
         c.rpc("group.create", id="top", strategy="one_for_all")

@@ -14,6 +14,12 @@ static enum tree_restart restart_of(enum life_restart r)
 	return r == LIFE_PERMANENT ? TREE_PERMANENT : r == LIFE_TRANSIENT ? TREE_TRANSIENT : TREE_TEMPORARY;
 }
 
+/* Requests are refused that would make another one significant; a row may say so, and its whole tree would be refused for it. */
+static bool may_be_significant(const struct member *m, enum tree_restart restart)
+{
+	return m->in->auto_shutdown != TREE_AUTO_NEVER && restart != TREE_PERMANENT;
+}
+
 struct tree_spec member_spec(struct member *m)
 {
 	const struct sandbox *sb = m->sandbox;
@@ -21,8 +27,10 @@ struct tree_spec member_spec(struct member *m)
 
 	if (sb) /* the life has a deadline for each step of a stop: the tree needs none */
 		return (struct tree_spec){ .id = sb->spec.id, .type = TREE_LEAF, .restart = restart_of(sb->spec.policy.restart),
-			.significant = sb->spec.significant, .shutdown_ms = TREE_SHUTDOWN_INFINITY, .user = m };
-	return (struct tree_spec){ .id = g->id, .type = TREE_GROUP, .restart = g->restart, .significant = g->significant,
+			.significant = sb->spec.significant && may_be_significant(m, restart_of(sb->spec.policy.restart)),
+			.shutdown_ms = TREE_SHUTDOWN_INFINITY, .user = m };
+	return (struct tree_spec){ .id = g->id, .type = TREE_GROUP, .restart = g->restart,
+		.significant = g->significant && may_be_significant(m, g->restart),
 		.shutdown_ms = TREE_SHUTDOWN_INFINITY, .user = m, .strategy = g->strategy, .auto_shutdown = g->auto_shutdown,
 		.intensity = g->intensity, .period_ms = g->period_ms };
 }

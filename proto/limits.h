@@ -76,6 +76,7 @@
 
 /* ---- simulations (sandboxd --simulate) ---- */
 #define LIMIT_SIMULATE_LINE_BYTES LIMIT_REQUEST_BYTES /* one scenario */
+#define LIMIT_SIMULATE_LINES      1000000 /* of one file: a pipe that never ends is told so */
 #define LIMIT_SIMULATE_EVENTS     65536   /* of one scenario */
 #define LIMIT_SIMULATE_ACTIONS    1000000 /* of one scenario: a tree that restarts for ever ends here */
 #define LIMIT_SIMULATE_RESULT_BYTES (64u << 20)

@@ -7,7 +7,6 @@ import time
 
 from harness import MULTIPLIER, Case, main, module, wait_for
 
-
 CAP_SYS_NICE = 23
 
 

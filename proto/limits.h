@@ -20,6 +20,7 @@
 #define LIMIT_CONNECTIONS_PER_UID    256
 #define LIMIT_CONNECTIONS_PER_UID_NONE 8        /* of who may do nothing but ask what there is */
 #define LIMIT_IN_FLIGHT              32         /* requests of one connection without a reply; then its socket is not read */
+#define LIMIT_TURN_US                500       /* what comes in bulk (exits, ends of storage jobs) leaves the loop to others after that long */
 #define LIMIT_REQUESTS_PER_TURN      64         /* one connection may not hog a turn of the loop */
 #define LIMIT_REQUEST_BYTES_PER_UID  (64u << 20) /* unanswered requests of all connections of one uid; beyond it larger ones are `busy` */
 #define LIMIT_SMALL_REQUEST_BYTES    4096       /* never `busy` for that reason: whoever has filled the queues can still stop and destroy */
@@ -77,6 +78,7 @@
 
 /* ---- simulations (sandboxd --simulate) ---- */
 #define LIMIT_SIMULATE_LINE_BYTES LIMIT_REQUEST_BYTES /* one scenario */
+#define LIMIT_SIMULATE_LINES      1000000 /* of one file: a pipe that never ends is told so */
 #define LIMIT_SIMULATE_EVENTS     65536   /* of one scenario */
 #define LIMIT_SIMULATE_ACTIONS    1000000 /* of one scenario: a tree that restarts for ever ends here */
 #define LIMIT_SIMULATE_RESULT_BYTES (64u << 20)

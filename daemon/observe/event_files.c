@@ -45,7 +45,7 @@ bool event_filter_takes(const struct event_filter *f, const struct event_head *h
 {
 	size_t n = strlen(f->type);
 
-	if (!f->is_admin && (!h->sandbox[0] || h->owner != f->uid))
+	if (!f->is_admin && (!h->is_owned || h->owner != f->uid))
 		return false;
 	if (f->sandbox[0] && strcmp(f->sandbox, h->sandbox) != 0)
 		return false;
@@ -76,12 +76,12 @@ bool event_head_read(const char *line, size_t size, struct event_head_room *room
 		!json_i64(json_get(whole, "at"), &ret->at_ms) ||
 		json_string(json_get(whole, "type"), room->type, sizeof(room->type)) < 0)
 		return false;
-	if (json_type(sandbox) == '"' && (json_string(sandbox, room->sandbox, sizeof(room->sandbox)) <= 0 ||
-						 !json_u64(owner, &uid) || uid > UINT32_MAX))
+	ret->is_owned = json_u64(owner, &uid) && uid <= UINT32_MAX;
+	if (json_type(sandbox) == '"' && (json_string(sandbox, room->sandbox, sizeof(room->sandbox)) <= 0 || !ret->is_owned))
 		return false;
 	ret->sandbox = room->sandbox;
 	ret->type = room->type;
-	ret->owner = (uid_t)uid;
+	ret->owner = ret->is_owned ? (uid_t)uid : 0;
 	return true;
 }
 

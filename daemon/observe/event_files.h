@@ -24,14 +24,15 @@ struct event_filter {
 	char type[EVENT_TYPE_BYTES + 1]; /* one that ends with a dot stands for all that begin so */
 	int64_t since_ms;
 	bool is_admin;
-	uid_t uid;                       /* sees events of its own sandboxes */
+	uid_t uid;                       /* sees events of its own sandboxes and groups */
 };
 
 struct event_head {
 	struct seq seq;
 	int64_t at_ms;
-	const char *sandbox;             /* "": the daemon's own, for administrators */
+	const char *sandbox;             /* "": none */
 	const char *type;
+	bool is_owned;                   /* by a user; else it is the daemon's own, for administrators */
 	uid_t owner;
 };
 

@@ -32,6 +32,8 @@ struct events *events_free(struct events *ev);
  * by administrators only); add members, then events_end. Between the two no other call here. Never fails: what doesn't fit
  * (LIMIT: 8 KiB an event) is replaced by {"truncated": true}. */
 struct json_out *events_begin(struct events *ev, const char *type, const char *sandbox, uid_t owner);
+/* The same, but its owner sees it also where it is about no sandbox, or about another user's: a group's. */
+struct json_out *events_begin_owned(struct events *ev, const char *type, const char *sandbox, uid_t owner);
 void events_end(struct events *ev);
 /* The common case: one text member, or none (key NULL). */
 void events_add(struct events *ev, const char *type, const char *sandbox, uid_t owner, const char *key, const char *text);

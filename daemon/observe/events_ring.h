@@ -11,9 +11,10 @@
 struct event {
 	char *json;        /* NULL: there was no memory for it */
 	uint32_t size;
+	bool is_owned;     /* else it is the daemon's, for administrators */
 	uid_t owner;
 	int64_t at_ms;
-	char sandbox[LIMIT_ID_BYTES + 1]; /* "": the daemon's, for administrators */
+	char sandbox[LIMIT_ID_BYTES + 1]; /* "": none */
 	char type[EVENT_TYPE_BYTES];
 };
 

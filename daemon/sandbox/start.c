@@ -348,6 +348,7 @@ void sandbox_start(struct sandbox *sb, enum life_from from)
 		from = LIFE_FROM_FRESH; /* it was there, and could not be read */
 	(void)snprintf(sb->state_from, sizeof sb->state_from, "%s", from_text[from]);
 	sb->put_failed = false;
+	sb->failure_step[0] = '\0';
 	sb->place_err = (struct err)ERR_INIT;
 	sb->last_serial++;
 	sandbox_keep_spec(sb); /* first: a successor that finds the process must know what it was made for */

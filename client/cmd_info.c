@@ -253,7 +253,7 @@ static void print_rest(struct json_span info)
 		"module", "state_version", "version", "created_at", "started_at", "restart", "profile",
 		"strict", "limits", "labels", "config", "restart_count", "budget", "backoff", "last_exit",
 		"queue", "functions", "timers", "state", "own_save", "abi", "security", "state_from", "state_kept", "versions", "sha256", "start_timeout_ms",
-		"shutdown_ms", "compiler", "group", "significant", "heartbeat_ms", "restart_state", "next_restart_in_ms", "next", "frozen" };
+		"shutdown_ms", "compiler", "group", "significant", "heartbeat_ms", "max_execution_ms", "restart_state", "next_restart_in_ms", "next", "frozen" };
 	struct json_iter it = json_iter_begin(info);
 	struct json_span key, value;
 
@@ -306,6 +306,7 @@ static void print_info(struct json_span info)
 	output_pair(stdout, "start timeout", milliseconds(json_get(info, "start_timeout_ms")));
 	output_pair(stdout, "shutdown", milliseconds(json_get(info, "shutdown_ms")));
 	output_pair(stdout, "heartbeat", milliseconds(json_get(info, "heartbeat_ms")));
+	output_pair(stdout, "longest call", milliseconds(json_get(info, "max_execution_ms")));
 	output_pair(stdout, "restart state", output_text(json_get(info, "restart_state")));
 	output_pair(stdout, "state kept", output_text(json_get(info, "state_kept")));
 	output_pair(stdout, "object", output_text(json_get(info, "sha256")));

@@ -132,7 +132,8 @@
 /* ---- defaults of a sandbox (FEATURES E1, DESIGN 6 and 7) ---- */
 #define DEFAULT_MAX_MEMORY_BYTES     (128ull << 20)
 #define DEFAULT_MAX_PROCESSES        100
-#define DEFAULT_MAX_EXECUTION_MS     300000
+#define DEFAULT_MAX_EXECUTION_MS     300000  /* a call */
+#define LIMIT_ATTENTION_MS           1000    /* from the attention signal, when the time of a call is over, until its process is killed */
 #define DEFAULT_MAX_FILE_SIZE_BYTES  (10ull << 20)
 #define DEFAULT_MAX_OPEN_FILES       64
 #define DEFAULT_MAX_STACK_BYTES      (8ull << 20)

@@ -46,6 +46,8 @@ const struct method methods[METHOD__N] = {
 			P("start_timeout_ms", PARAM_INTEGER, false, 10, TIMEOUT_MAX_MS, NULL, "from start to ready (10000)"),
 			P("shutdown_ms", PARAM_INTEGER, false, 0, TIMEOUT_MAX_MS, NULL, "from the request to stop until SIGKILL (5000)"),
 			P("heartbeat_ms", PARAM_INTEGER, false, 0, TIMEOUT_MAX_MS, NULL, "a host not heard of for so long is killed; 0: nobody watches (0)"),
+			P("max_execution_ms", PARAM_INTEGER, false, 0, TIMEOUT_MAX_MS, NULL,
+				"how long a call may run; then it gets the attention signal, and a second later its process is killed; 0: without end (300000)"),
 			P("restart_state", PARAM_CHOICE, false, 0, 0, "fresh|checkpoint", "what a restart after a crash begins with: nothing, or the newest state kept (fresh)"),
 			P("max_queue", PARAM_INTEGER, false, 1, 65536, NULL, "calls that may wait (1024)"),
 			P("profile", PARAM_CHOICE, false, 0, 0, "high|medium|low", "security profile (medium)"),

@@ -111,7 +111,8 @@ enum spawner_keep { SPAWNER_KEEP_SPEC = 1, /* sealed memfd <= LIMIT_SPEC_BYTES *
 enum spawner_signal { SPAWNER_SIGNAL_KILL = 1, /* SIGKILL to the host and its process group */
 	SPAWNER_SIGNAL_ATTENTION,              /* HOST_ATTENTION_SIGNAL: stop soon; blocking calls return EINTR */
 	SPAWNER_SIGNAL_FREEZE,                 /* SIGSTOP to every process of the sandbox; ERROR EAGAIN: not all could be, all run on */
-	SPAWNER_SIGNAL_THAW };                 /* SIGCONT to them */
+	SPAWNER_SIGNAL_THAW,                   /* SIGCONT to them */
+	SPAWNER_SIGNAL_TIME };                 /* HOST_ATTENTION_SIGNAL, with the value HOST_ATTENTION_TIME */
 
 enum spawner_job { SPAWNER_JOB_COMPILE_C = 1 };
 

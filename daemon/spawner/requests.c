@@ -224,6 +224,9 @@ static int on_signal(struct spawner *sp, struct request *r, struct err *e)
 	case SPAWNER_SIGNAL_ATTENTION:
 		(void)kill(entry->pid, HOST_ATTENTION_SIGNAL);
 		break;
+	case SPAWNER_SIGNAL_TIME:
+		(void)sigqueue(entry->pid, HOST_ATTENTION_SIGNAL, (union sigval){ .sival_int = HOST_ATTENTION_TIME });
+		break;
 	case SPAWNER_SIGNAL_FREEZE:
 		if (entry_freeze(sp, entry, e) == -1)
 			return -1;

@@ -51,6 +51,8 @@ const struct method methods[METHOD__N] = {
 			P("restart_state", PARAM_CHOICE, false, 0, 0, "fresh|checkpoint", "what a restart after a crash begins with: nothing, or the newest state kept (fresh)"),
 			P("max_queue", PARAM_INTEGER, false, 1, 65536, NULL, "calls that may wait (1024)"),
 			P("profile", PARAM_CHOICE, false, 0, 0, "high|medium|low", "security profile (medium)"),
+			P("address_space", PARAM_CHOICE, false, 0, 0, "shared|fresh",
+				"fresh: each of its processes begins with an exec, with a layout and a stack canary that no other has (shared)"),
 			P("strict", PARAM_BOOL, false, 0, 0, NULL, "refuse to start unless every protection asked for is enforced (false)"),
 			P("persist", PARAM_BOOL, false, 0, 0, NULL, "come back after a restart of the machine; false: no disk is touched (true)"),
 			P("group", PARAM_ID, false, 0, 0, NULL, "the group that it is put into; its own restart budget is off then (none)"),

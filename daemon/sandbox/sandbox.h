@@ -57,6 +57,7 @@ struct spec {
 	int64_t joined_at_ms;            /* unique: the order in its group */
 	char profile[PROFILE_BYTES];
 	bool strict;
+	bool fresh_space;                /* its processes share their layout with no other sandbox's */
 	uint32_t probation_ms;           /* of a new version; 0: none */
 	uint32_t keep_versions;
 	bool persist;                    /* over a restart of the machine; false: no disk is touched */

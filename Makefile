@@ -41,7 +41,7 @@ module_cflags := -std=gnu11 -O1 -g -fPIC -shared -fno-gnu-unique -fvisibility=hi
 rooms_proto := proto
 rooms_spawner := daemon/spawner
 rooms_host := daemon/host daemon/host/zygote daemon/host/codec daemon/host/state daemon/host/module
-rooms_control := daemon/control daemon/front daemon/group daemon/sandbox daemon/simulate daemon/supervise daemon/reload daemon/store daemon/observe
+rooms_control := daemon/control daemon/doctor daemon/front daemon/group daemon/sandbox daemon/simulate daemon/supervise daemon/reload daemon/store daemon/observe
 rooms_client := client
 sources = $(filter-out %/main.c,$(foreach room,$(rooms_$1),$(wildcard $(room)/*.c)))
 objects = $(patsubst %.c,$(BUILD)/o/%.o,$(call sources,$1))

@@ -131,6 +131,12 @@ const struct verb verbs[] = {
 		.example = "sandboxctl shutdown" },
 	{ .name = "daemon-info", .method = METHOD_DAEMON_INFO, .run = cmd_daemon_info_run, .operands = "",
 		.example = "sandboxctl daemon-info --json" },
+	{ .name = "doctor", .method = METHOD_DAEMON_DOCTOR, .run = cmd_doctor_run, .operands = "",
+		.notes = "A line of FILE is a profile that must work (medium), a profile and a protection that it must have (medium own root), or\n"
+			 "the sandboxes that must fit (sandboxes 200); # begins a remark. What isn't met is named, and the exit status is 1.",
+		.example = "sandboxctl doctor --require /etc/sandboxd/required",
+		.own = { { .name = "require", .help = "end with status 1 unless all that the lines of this file say is there; - is standard input",
+			.value = "FILE" } } },
 	{ .name = "outcome", .method = METHOD_REQUEST_OUTCOME, .run = cmd_print_run, .operands = "KEY",
 		.operand_params = { "request_key" }, .min_operands = 1, .max_operands = 1,
 		.notes = "KEY is the request_key that was sent with the request. Prints its state as JSON: unknown, running, or done with the\n"

@@ -76,6 +76,7 @@ int cmd_commit_run(struct ctl *s);
 int cmd_logs_run(struct ctl *s);
 int cmd_events_run(struct ctl *s);
 int cmd_ping_run(struct ctl *s);
+int cmd_doctor_run(struct ctl *s);
 int cmd_print_run(struct ctl *s);
 int cmd_daemon_info_run(struct ctl *s);
 int cmd_shutdown_run(struct ctl *s);

@@ -28,6 +28,10 @@ const struct method methods[METHOD__N] = {
 	[METHOD_DAEMON_PING] = { "daemon.ping", RIGHT_ANY, "Answer, to show that the daemon serves.", "{pong, version}", { { 0 } } },
 	[METHOD_DAEMON_INFO] = { "daemon.info", RIGHT_ANY, "Show the daemon's version, processes, uptime, counts and the caller's rights.",
 		"{version, protocol, pid, control_pid, epoch, uptime_ms, rootless, sandboxes, registry: {problems, writes_pending, objects}, uid, right}", { { 0 } } },
+	[METHOD_DAEMON_DOCTOR] = { "daemon.doctor", RIGHT_OPERATOR,
+		"Examine what this machine can enforce, by making and ending a process of each profile; what is lost, and how to get it.",
+		"{version, rootless, kernel, architecture, landlock_abi, cgroup, profiles: [{profile, works, birth_us, error, step, missing, security}],"
+		" remedies: [{protection, lost, get}], capacity: {sandboxes, limited_by, open_files, max_sandboxes, present, get}}", { { 0 } } },
 	[METHOD_DAEMON_SHUTDOWN] = { "daemon.shutdown", RIGHT_ADMIN, "Stop all sandboxes in order and end the daemon.", "{stopping}", { { 0 } } },
 	[METHOD_OBJECT_PUT] = { "object.put", RIGHT_OPERATOR,
 		"Upload an object or a source in chunks; it lives as long as the connection, and longer once used.",

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/doctor/doctor.h"
 #include "daemon/front/discover.h"
 #include "daemon/front/listener.h"
 #include "daemon/sandbox/registry.h"
@@ -26,6 +27,7 @@
 rpc_handler *const rpc_handlers[METHOD__N] = {
 	[METHOD_DAEMON_PING] = daemon_ping,
 	[METHOD_DAEMON_INFO] = daemon_info,
+	[METHOD_DAEMON_DOCTOR] = daemon_doctor,
 	[METHOD_DAEMON_SHUTDOWN] = daemon_shutdown,
 	[METHOD_OBJECT_PUT] = uploads_put,
 	[METHOD_SANDBOX_CREATE] = sandbox_create,

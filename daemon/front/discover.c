@@ -60,6 +60,10 @@ static const char *const results[METHOD__N] = {
 	[METHOD_DAEMON_INFO] = ("{version: s, protocol: i, pid: i, control_pid: i, epoch: i, uptime_ms: i, rootless: b, sandboxes: i,"
 				" registry: {problems: [s], writes_pending: i, objects: i},"
 				" uid: i, right: s, socket: s, state_dir: s}"),
+	[METHOD_DAEMON_DOCTOR] = ("{version: s, rootless: b, kernel: s, architecture: s, landlock_abi: i, cgroup: s,"
+				  " profiles: [{profile: s, works: b, birth_us: i~, error: s~, step: s~, missing: [s], security: [$protection]~}],"
+				  " remedies: [{protection: s, lost: s, get: s}],"
+				  " capacity: {sandboxes: i, limited_by: s, open_files: i, max_sandboxes: i, present: i, get: s}}"),
 	[METHOD_DAEMON_SHUTDOWN] = "{stopping: b}",
 	[METHOD_OBJECT_PUT] = "{upload: s, received: i, sha256?: s}",
 	[METHOD_SANDBOX_CREATE] = "$sandbox",

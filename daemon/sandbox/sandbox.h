@@ -334,6 +334,8 @@ void reload_answer(struct sandbox *sb, const struct txn_actions *a);
 /* ---- take_over.c ---- */
 /* Reads the spawner's table, before the loop runs. `ready` is called once, from the loop, when every host that was found has said what it
  * is doing, or was given the time to. */
+/* Did the take-over refuse this entry? Before it has ended; then what isn't in the registry is. */
+bool take_over_refused(const char *sandbox);
 int take_over(struct control *c, struct database_found *found, void (*ready)(struct control *c), struct err *e);
 void sandbox_found(struct sandbox *sb, const struct host_message *status); /* STATUS of a host taken over */
 /* It ended before it said anything: true when that was told to the life as what was found. */

@@ -50,6 +50,17 @@ static int on_ready(struct spawner *sp, struct request *r, struct err *e)
 			(long long)(clock_monotonic_ms() - c->started_ms));
 	c->ready = true;
 	c->ever_ready = true;
+	liveness_serves(&sp->liveness, clock_monotonic_ms());
+	notify_send(&sp->notify, "READY=1\nWATCHDOG=1\nSTATUS=serving on %s\n", sp->config.socket_path);
+	return 0;
+}
+
+static int on_alive(struct spawner *sp, struct request *r, struct err *e)
+{
+	(void)r;
+	(void)e;
+	if (liveness_answered(&sp->liveness, clock_monotonic_ms()))
+		notify_send(&sp->notify, "WATCHDOG=1\nSTATUS=serving, %u processes of sandboxes\n", sp->table.n_living);
 	return 0;
 }
 
@@ -307,6 +318,7 @@ static int (*const handlers[SPAWNER_REQUEST__N])(struct spawner *, struct reques
 	[SPAWNER_FINISHED] = on_finished,
 	[SPAWNER_STOP] = on_stop,
 	[SPAWNER_STOPPING] = on_stopping,
+	[SPAWNER_ALIVE] = on_alive,
 };
 
 static void refuse(struct request *r, const struct err *e)

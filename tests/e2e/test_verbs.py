@@ -18,7 +18,7 @@ VERBS = {  # operands that name the sandbox `x`
     "group-start": ["x"], "group-stop": ["x"], "group-restart": ["x"], "group-reset": ["x"], "tree": [],
     "call": ["x", "get"], "cast": ["x", "get"],
     "wait": ["x", "--for", "running"], "reload": ["x", COUNTER2], "rollback": ["x"], "versions": ["x"], "commit": ["x"], "logs": ["x"], "events": [],
-    "ping": [], "daemon-info": [], "shutdown": [], "outcome": ["key"], "discover": [],
+    "ping": [], "doctor": [], "daemon-info": [], "shutdown": [], "outcome": ["key"], "discover": [],
 }
 
 

@@ -193,15 +193,15 @@ for n, what in enumerate(("mount", "bind", "fsmount", "open-tree", "mount-setatt
         lambda s, n=n: {"n": n}, each=what == "mount")
 Row("chroot", "C13", "kernel.change_root", (SECCOMP,), j.field_changed("root"))
 Row("host-name", "", "kernel.host_name", (SECCOMP,), j.namespace_changed("uts"), lambda s: {"text": s.nonce, "n": 1})
-Row("host-name-of-the-daemon", "", "kernel.host_name", (SECCOMP, UTS_NS) + POWER, j.renamed, lambda s: {"text": s.nonce}, users=("root",), alone=True)
-Row("host-name-of-its-own", "", "kernel.host_name", (SECCOMP,) + POWER, j.renamed, lambda s: {"text": s.nonce}, users=("root",))
-Row("reboot-key", "", "kernel.reboot_key", (SECCOMP, PID_NS) + POWER, j.reboot_key_changed, lambda s: {"n": int(s.key != "1")}, users=("root",), alone=True,
+Row("host-name-of-the-daemon", "", "kernel.host_name", (SECCOMP, UTS_NS) + POWER, j.renamed, lambda s: {"text": s.nonce}, alone=True)
+Row("host-name-of-its-own", "", "kernel.host_name", (SECCOMP,) + POWER, j.renamed, lambda s: {"text": s.nonce})
+Row("reboot-key", "", "kernel.reboot_key", (SECCOMP, PID_NS) + POWER, j.reboot_key_changed, lambda s: {"n": int(s.key != "1")}, alone=True,
     prepare=lambda s: s.note_key())
-Row("swap-on", "", "kernel.swap_on", (SECCOMP,) + OUTSIDE + POWER, j.swaps, lambda s: {"path": os.path.join(s.folder, "swap")}, users=("root",), alone=True,
+Row("swap-on", "", "kernel.swap_on", (SECCOMP,) + OUTSIDE + POWER, j.swaps, lambda s: {"path": os.path.join(s.folder, "swap")}, alone=True,
     prepare=lambda s: s.swap_file())
-Row("accounting", "", "kernel.accounting", (SECCOMP, PID_NS) + OUTSIDE + POWER, j.accounts, lambda s: {"path": s.canary}, users=("root",), alone=True)
+Row("accounting", "", "kernel.accounting", (SECCOMP, PID_NS) + OUTSIDE + POWER, j.accounts, lambda s: {"path": s.canary}, alone=True)
 for n, what in enumerate(("ioperm", "iopl")):
-    Row("ports-by-" + what, "", "kernel.ports", (SECCOMP,) + POWER, lambda s: bool(s.named()), lambda s, n=n: {"text": s.nonce, "n": n}, users=("root",))
+    Row("ports-by-" + what, "", "kernel.ports", (SECCOMP,) + POWER, lambda s: bool(s.named()), lambda s, n=n: {"text": s.nonce, "n": n})
 Row("io-uring", "C7", "kernel.ring", (SECCOMP,), j.grew(r"io_uring"), quick=True)
 Row("aio", "C7", "kernel.old_aio", (SECCOMP,), lambda s: "/[aio]" in (world.quiet(world.read_text, "/proc/%d/maps" % s.pid) or ""))
 Row("userfaultfd", "", "kernel.user_faults", (SECCOMP,), j.grew("userfaultfd"), lambda s: {"n": 1})

@@ -130,7 +130,7 @@ enum spawner_job { SPAWNER_JOB_COMPILE_C = 1 };
 #define SPAWNER_F_TIMED_OUT 0x80u /* JOB_DONE: ended by its time limit */
 #define SPAWNER_F_KILLED    0x100u /* DENIED: the process is killed for it */
 #define SPAWNER_F_LAST      0x200u
-#define SPAWNER_F_FRESH     0x400u /* START: an address space of its own, made by an exec for this host alone */
+#define SPAWNER_F_FRESH     0x800u /* START: an address space of its own, made by an exec for this host alone */
 
 /* Exit status of a control that can't start for a reason that a successor would find too (a registry of a newer format): the spawner ends. */
 #define CONTROL_EXIT_REFUSED 78 /* EX_CONFIG */

@@ -15,7 +15,7 @@
 #include "daemon/spawner/spawner.h"
 #include "proto/log.h"
 
-#define REAPS_PER_TURN 256
+#define REAPS_PER_TURN 32 /* control hears of them before the next ones, and is answered in between */
 
 static void failure_note(struct spawner *sp, const struct child_report *r)
 {
@@ -140,6 +140,7 @@ void reap_children(struct spawner *sp, int64_t now_ms)
 {
 	for (int i = 0; i < REAPS_PER_TURN; i++) {
 		siginfo_t info = { .si_pid = 0 };
+		struct entry *entry;
 		int status;
 
 		if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) == -1 || info.si_pid == 0)
@@ -152,8 +153,9 @@ void reap_children(struct spawner *sp, int64_t now_ms)
 		zygotes_read(sp); /* whose it is may be said there */
 		if (is_leader(sp, info.si_pid))
 			(void)kill(-info.si_pid, SIGKILL);
-		if (table_find_pid(&sp->table, info.si_pid))
-			entry_orphans_kill(sp, table_find_pid(&sp->table, info.si_pid));
+		entry = table_find_pid(&sp->table, info.si_pid);
+		if (entry && !entry->own_pids)
+			entry_orphans_kill(sp, entry);
 		if (waitpid(info.si_pid, &status, WNOHANG) == info.si_pid)
 			child_reaped(sp, info.si_pid, status, now_ms);
 	}

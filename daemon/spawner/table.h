@@ -30,6 +30,7 @@ struct entry {
 	bool kill_wanted;          /* as soon as its pid is known */
 	bool birth_unsent;         /* control that lives now has not been told its pid */
 	pid_t pid;                 /* > 0: lives, or is not reaped yet */
+	bool own_pids;             /* it is the first of a pid namespace: the kernel ends all others with it */
 	bool frozen;               /* every process of it was stopped, by us */
 	bool exited;               /* the newest generation has ended, unacknowledged */
 	bool exit_unsent;          /* control that lives now has not been told */
@@ -75,6 +76,7 @@ static inline bool entry_lives(const struct entry *entry)
 void entry_started(struct table *t, struct entry *entry, uint64_t generation, int64_t now_ms);
 void entry_has_pid(struct table *t, struct entry *entry, pid_t pid);
 void entry_born(struct entry *entry);
+void entry_has_own_pids(struct entry *entry, bool own_pids); /* told when its process is asked for */
 void entry_birth_sent(struct entry *entry);
 void entry_exited(struct table *t, struct entry *entry, int status, int64_t now_ms);
 void entry_exit_sent(struct entry *entry);

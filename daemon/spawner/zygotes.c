@@ -26,10 +26,15 @@
 #define FAILURES_MAX  12    /* a step of its own that failed counts for four, that somebody killed it for one */
 #define FAILURE_OWN   4
 #define RETRY_MS      50
+#define BIRTHS_CPUS_MAX    64
+#define BIRTHS_BESIDE_CPUS 2 /* so that no processor waits for the next request */
 
 void zygotes_init(struct zygotes *all)
 {
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
 	memset(all, 0, sizeof *all);
+	all->births_at_work = (unsigned)(cpus < 1 ? 1 : cpus > BIRTHS_CPUS_MAX ? BIRTHS_CPUS_MAX : cpus) + BIRTHS_BESIDE_CPUS;
 	for (int i = 0; i < ZYGOTES; i++)
 		all->of[i] = (struct zygote){ .profile = i < PROFILE__N ? (enum profile)i : PROFILE_MEDIUM, .is_single = i >= PROFILE__N, .link_fd = -1,
 			.filter_fd = -1, .deadline_ms = NEVER, .retry_at_ms = NEVER, .renew_at_ms = NEVER };
@@ -288,6 +293,7 @@ static void ready(struct spawner *sp, struct zygote *z, const struct zygote_mess
 	z->state = ZYGOTE_SERVES;
 	z->failures = 0;
 	z->has_root = (m->flags & ZYGOTE_F_ROOT) != 0;
+	z->has_pids = (m->flags & ZYGOTE_F_PIDS) != 0;
 	z->lost = m->lost;
 	z->deadline_ms = NEVER;
 	log_debug("zygote %d of profile %s is ready", (int)z->pid, name_of(z));
@@ -389,7 +395,7 @@ int zygotes_pollfds(const struct spawner *sp, struct pollfd fds[ZYGOTES])
 		const struct zygote *z = &sp->zygotes.of[i];
 
 		fds[i] = (struct pollfd){ .fd = z->link_fd, .events = POLLIN };
-		if (z->state == ZYGOTE_SERVES && z->next_unsent)
+		if (z->state == ZYGOTE_SERVES && z->next_unsent && births_may_send(sp, z))
 			fds[i].events |= POLLOUT;
 	}
 	return ZYGOTES;
@@ -406,6 +412,12 @@ void zygotes_ready(struct spawner *sp, const struct pollfd fds[ZYGOTES])
 		if (fds[i].revents & POLLOUT)
 			births_send(sp, z);
 	}
+}
+
+void zygotes_go_on(struct spawner *sp)
+{
+	for (int i = 0; i < ZYGOTES; i++)
+		births_send(sp, &sp->zygotes.of[i]);
 }
 
 /* ---- exits of processes that nobody has named yet ---- */

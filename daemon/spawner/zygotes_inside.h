@@ -16,7 +16,8 @@ bool zygote_asked(struct spawner *sp, struct zygote *z);
 bool zygotes_early_take(struct spawner *sp, pid_t pid, int *ret_status);
 
 /* ---- births.c ---- */
-void births_send(struct spawner *sp, struct zygote *z); /* as far as there is room */
+void births_send(struct spawner *sp, struct zygote *z); /* as far as there is room, and not too many are at work */
+bool births_may_send(const struct spawner *sp, const struct zygote *z);
 void birth_cloned(struct spawner *sp, struct zygote *z, const struct zygote_message *m);
 void birth_born(struct spawner *sp, struct zygote *z, const struct zygote_message *m, pid_t pid, int *listener_fd); /* may take it */
 void births_link_ended(struct spawner *sp, struct zygote *z);

@@ -215,7 +215,7 @@ static void begin(struct zygote *z)
 		(void)send_to_spawner(z, &answer, -1);
 		_exit(HOST_EXIT_FAILED);
 	}
-	answer.flags = walls_want(PROTECTION_OWN_ROOT) ? ZYGOTE_F_ROOT : 0;
+	answer.flags = (walls_want(PROTECTION_OWN_ROOT) ? ZYGOTE_F_ROOT : 0) | (walls_want(PROTECTION_PID_NAMESPACE) ? ZYGOTE_F_PIDS : 0);
 	say(z, &answer, ZYGOTE_READY, NULL, 0);
 	if (send_to_spawner(z, &answer, -1) == -1)
 		_exit(0);

@@ -261,7 +261,7 @@ static void print_rest(struct json_span info)
 		"module", "state_version", "version", "created_at", "started_at", "restart", "profile",
 		"strict", "limits", "labels", "config", "restart_count", "budget", "backoff", "last_exit",
 		"queue", "functions", "timers", "state", "own_save", "abi", "security", "state_from", "state_kept", "versions", "sha256", "start_timeout_ms",
-		"shutdown_ms", "compiler", "group", "significant", "heartbeat_ms", "restart_state", "next_restart_in_ms", "next", "frozen" };
+		"shutdown_ms", "compiler", "group", "significant", "heartbeat_ms", "max_execution_ms", "address_space", "restart_state", "next_restart_in_ms", "next", "frozen" };
 	struct json_iter it = json_iter_begin(info);
 	struct json_span key, value;
 
@@ -308,12 +308,14 @@ static void print_info(struct json_span info)
 	output_pair(stdout, "queue", queue_value(json_get(info, "queue")));
 	output_pair(stdout, "profile", output_text(json_get(info, "profile")));
 	output_pair(stdout, "strict", output_text(json_get(info, "strict")));
+	output_pair(stdout, "address space", output_text(json_get(info, "address_space")));
 	output_pair(stdout, "limits", limits_value(json_get(info, "limits")));
 	output_pair(stdout, "labels", members(json_get(info, "labels"), "="));
 	output_pair(stdout, "config", output_text(json_get(info, "config")));
 	output_pair(stdout, "start timeout", milliseconds(json_get(info, "start_timeout_ms")));
 	output_pair(stdout, "shutdown", milliseconds(json_get(info, "shutdown_ms")));
 	output_pair(stdout, "heartbeat", milliseconds(json_get(info, "heartbeat_ms")));
+	output_pair(stdout, "longest call", milliseconds(json_get(info, "max_execution_ms")));
 	output_pair(stdout, "restart state", output_text(json_get(info, "restart_state")));
 	output_pair(stdout, "state kept", output_text(json_get(info, "state_kept")));
 	output_pair(stdout, "object", output_text(json_get(info, "sha256")));

@@ -51,6 +51,8 @@ static const struct key {
 	KEY(compile_memory_bytes, KIND_U64, 16u << 20, INT64_MAX), /* with less no compiler starts */
 	KEY(compile_timeout_ms, KIND_U32, 100, 3600000),
 	KEY(shutdown_timeout_ms, KIND_U32, 1000, LIMIT_DAEMON_SHUTDOWN_MS),
+	KEY(zygote_hosts, KIND_U32, 1, 1000000000),
+	KEY(zygote_age_ms, KIND_U32, 1000, 2000000000),
 #undef KEY
 #undef FIELD
 };
@@ -123,6 +125,8 @@ void config_defaults(struct config *c, uid_t uid)
 		.compile_memory_bytes = DEFAULT_COMPILE_MEMORY_BYTES,
 		.compile_timeout_ms = DEFAULT_COMPILE_TIMEOUT_MS,
 		.shutdown_timeout_ms = DEFAULT_DAEMON_SHUTDOWN_MS,
+		.zygote_hosts = DEFAULT_ZYGOTE_HOSTS,
+		.zygote_age_ms = DEFAULT_ZYGOTE_AGE_MS,
 	};
 	if (uid != 0)
 		user_paths(c, uid);

@@ -42,6 +42,7 @@ struct config {
 	uint64_t compile_memory_bytes;
 	uint32_t compile_timeout_ms;
 	uint32_t shutdown_timeout_ms;              /* the daemon's own end */
+	uint32_t zygote_hosts, zygote_age_ms;      /* a zygote is renewed after so many hosts, or when it is so old */
 };
 
 void config_defaults(struct config *c, uid_t uid);   /* the compiled-in defaults for root or for a user (XDG folders) */

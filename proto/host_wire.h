@@ -22,6 +22,7 @@
 #define HOST_WIRE_VERSION     1u
 #define HOST_MESSAGE_MAGIC    0x48584253u /* "SBXH" */
 #define HOST_ATTENTION_SIGNAL SIGURG      /* ignored by default: harmless before the handler stands */
+#define HOST_ATTENTION_TIME   1           /* its value: the time of the call that runs is over; without it, who sent it wants all calls to end */
 #define HOST_BEAT_SIGNAL      (SIGRTMAX - 1) /* of the host's own timer */
 
 enum host_message_type {

@@ -60,6 +60,9 @@
 /* ---- spawner ---- */
 #define LIMIT_SANDBOXES         16384
 #define LIMIT_JOBS              16     /* compile jobs at once */
+#define LIMIT_FRESH_AT_ONCE     4      /* zygotes of a single host each, being made beside each other; further ones wait */
+#define DEFAULT_ZYGOTE_HOSTS    10000  /* of one zygote: those after it have another layout and stack canary; and what a zygote lost would not be lost for ever */
+#define DEFAULT_ZYGOTE_AGE_MS   3600000
 #define LIMIT_SPEC_BYTES        (64u << 10)
 #define LIMIT_LOG_RING_BYTES    (64u << 10)
 #define LIMIT_UIDS_PER_SLICE    256
@@ -142,7 +145,8 @@
 /* ---- defaults of a sandbox (FEATURES E1, DESIGN 6 and 7) ---- */
 #define DEFAULT_MAX_MEMORY_BYTES     (128ull << 20)
 #define DEFAULT_MAX_PROCESSES        100
-#define DEFAULT_MAX_EXECUTION_MS     300000
+#define DEFAULT_MAX_EXECUTION_MS     300000  /* a call */
+#define LIMIT_ATTENTION_MS           1000    /* from the attention signal, when the time of a call is over, until its process is killed */
 #define DEFAULT_MAX_FILE_SIZE_BYTES  (10ull << 20)
 #define DEFAULT_MAX_OPEN_FILES       64
 #define DEFAULT_MAX_STACK_BYTES      (8ull << 20)

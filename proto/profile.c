@@ -77,7 +77,6 @@ static const struct policy builtin[] = {
 		, .forbidden = POLICY_REFUSE,
 		.unlisted = POLICY_ALLOW,
 		.audit = POLICY_AUDIT_BASIC,
-		.scratch = true,
 	},
 };
 _Static_assert(sizeof builtin / sizeof *builtin == PROFILE__N, "a policy for each profile");

@@ -10,7 +10,7 @@
 static const struct {
 	const char *name, *by;
 } rows[] = {
-#define X(name, text, by) [PROTECTION_##name] = { text, by },
+#define X(name, text, by, from, without) [PROTECTION_##name] = { text, by },
 #include "proto/protection.def"
 #undef X
 };

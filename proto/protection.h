@@ -10,7 +10,7 @@
 #include "proto/err.h"
 
 enum protection {
-#define X(name, text, by) PROTECTION_##name,
+#define X(name, text, by, from, without) PROTECTION_##name,
 #include "proto/protection.def"
 #undef X
 	PROTECTION__N,

@@ -74,7 +74,7 @@ enum spawner_op {
 	SPAWNER_HOLD,       /* sandbox; fd: sealed spec -> OK (uid) | ERROR. Makes entry, uid, objects folder */
 	SPAWNER_KEEP,       /* sandbox, kind = enum spawner_keep; fd: what to keep, none: drop it -> OK | ERROR */
 	SPAWNER_FORGET,     /* sandbox: no host may live (else ERROR EBUSY) -> OK. uid freed, folder removed */
-	SPAWNER_START,      /* sandbox, limits, name = profile -> STARTED (generation; fds: channel, stdout, stderr) | ERROR (EBUSY: one
+	SPAWNER_START,      /* sandbox, limits, name = profile, flags: SPAWNER_F_FRESH -> STARTED (generation; fds: channel, stdout, stderr) | ERROR (EBUSY: one
 	                       lives). The process comes after the answer: BORN, or EXITED with the step that failed. What is sent to it
 	                       meanwhile waits in its channel */
 	SPAWNER_SIGNAL,     /* sandbox, generation, kind = enum spawner_signal -> OK | ERROR (ESRCH: gone, or another generation) */
@@ -113,7 +113,8 @@ enum spawner_keep { SPAWNER_KEEP_SPEC = 1, /* sealed memfd <= LIMIT_SPEC_BYTES *
 enum spawner_signal { SPAWNER_SIGNAL_KILL = 1, /* SIGKILL to the host and its process group */
 	SPAWNER_SIGNAL_ATTENTION,              /* HOST_ATTENTION_SIGNAL: stop soon; blocking calls return EINTR */
 	SPAWNER_SIGNAL_FREEZE,                 /* SIGSTOP to every process of the sandbox; ERROR EAGAIN: not all could be, all run on */
-	SPAWNER_SIGNAL_THAW };                 /* SIGCONT to them */
+	SPAWNER_SIGNAL_THAW,                   /* SIGCONT to them */
+	SPAWNER_SIGNAL_TIME };                 /* HOST_ATTENTION_SIGNAL, with the value HOST_ATTENTION_TIME */
 
 enum spawner_job { SPAWNER_JOB_COMPILE_C = 1 };
 
@@ -129,6 +130,7 @@ enum spawner_job { SPAWNER_JOB_COMPILE_C = 1 };
 #define SPAWNER_F_TIMED_OUT 0x80u /* JOB_DONE: ended by its time limit */
 #define SPAWNER_F_KILLED    0x100u /* DENIED: the process is killed for it */
 #define SPAWNER_F_LAST      0x200u
+#define SPAWNER_F_FRESH     0x800u /* START: an address space of its own, made by an exec for this host alone */
 
 /* Exit status of a control that can't start for a reason that a successor would find too (a registry of a newer format): the spawner ends. */
 #define CONTROL_EXIT_REFUSED 78 /* EX_CONFIG */

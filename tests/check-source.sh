@@ -54,7 +54,7 @@ room() { # header-regex rooms-regex
 	room 'seccomp\.h' '^daemon/spawner/filter\.c$'
 	room 'openssl/.*' '^daemon/store/'
 	room 'sqlite3\.h' '^daemon/store/database(_inner\.h|_write\.c|\.c)$'
-	room 'pthread\.h' '^daemon/store/storage'
+	room 'pthread\.h' '^daemon/(store/storage|host/orphans)'
 
 	# ---- calls that are banned, or have one place ----
 	grep -nE '\b(sleep|usleep|nanosleep|uv_sleep)[ \t]*\(' $(grep -E '^(daemon|client|proto|tests/(unit|proc|support))/' "$list") /dev/null | sed 's/$/   <- no sleeping: wait for an event with a deadline/'

@@ -10,16 +10,23 @@
 volatile uint32_t attention_word;
 static unsigned calls_attended;
 
-static void on_attention(int number)
+/* Values of the word: code that polls it only asks whether it is 0. */
+#define ALL_CALLS 1
+#define ONE_CALL  2
+
+static void on_attention(int number, siginfo_t *info, void *context)
 {
 	(void)number;
-	attention_word = 1;
+	(void)context;
+	if (info->si_code == SI_QUEUE && info->si_value.sival_int == HOST_ATTENTION_TIME)
+		attention_word = attention_word ? attention_word : ONE_CALL;
+	else
+		attention_word = ALL_CALLS;
 }
 
 int attention_init(struct err *e)
 {
-	struct sigaction attend = { .sa_handler =
-					    on_attention }; /* no SA_RESTART: blocking calls end with EINTR */
+	struct sigaction attend = { .sa_sigaction = on_attention, .sa_flags = SA_SIGINFO }; /* no SA_RESTART: blocking calls end with EINTR */
 	struct sigaction ignore = { .sa_handler = SIG_IGN };
 
 	if (sigaction(HOST_ATTENTION_SIGNAL, &attend, NULL) < 0)
@@ -39,6 +46,6 @@ void attention_clear(void)
 
 void attention_call_ended(void)
 {
-	if (attention_word && ++calls_attended >= LIMIT_CALLS_IN_HOST)
+	if (attention_word == ONE_CALL || (attention_word && ++calls_attended >= LIMIT_CALLS_IN_HOST))
 		attention_clear();
 }

@@ -14,6 +14,7 @@
 
 #include "daemon/host/attention.h"
 #include "daemon/host/death.h"
+#include "daemon/host/orphans.h"
 #include "daemon/host/serve.h"
 #include "daemon/host/zygote/zygote.h"
 #include "proto/fd.h"
@@ -89,6 +90,7 @@ int main(int argc, char **argv)
 	static struct host host;
 	struct err e = ERR_INIT;
 
+	orphans_watch();
 	if (argc > 1 && strcmp(argv[1], ZYGOTE_ARGUMENT) == 0)
 		zygote_run(), memset(argv[1], 0, strlen(argv[1])); /* comes back in each host, which ps shall show as one */
 	check_started_by_spawner();

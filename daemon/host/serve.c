@@ -19,6 +19,7 @@
 #include "daemon/host/attention.h"
 #include "daemon/host/death.h"
 #include "daemon/host/lines.h"
+#include "daemon/host/orphans.h"
 #include "proto/clock.h"
 #include "proto/fd.h"
 #include "proto/sandbox_module.h"
@@ -387,9 +388,11 @@ static int wait_ms(const struct host *h)
 {
 	int64_t until = timer_due_us(h), now_us;
 
+	if (orphans_due_us() < until)
+		until = orphans_due_us();
 	if (h->prepare.running)
 		return 0;
-	if (copy_running(&h->rehearsal))
+	if (copy_running(&h->rehearsal) && h->rehearsal.deadline_us < until)
 		until = h->rehearsal.deadline_us;
 	if (copy_running(&h->saving) && h->saving.deadline_us < until)
 		until = h->saving.deadline_us;
@@ -464,6 +467,8 @@ void serve(struct host *h)
 		run_waiting(h);
 		if (!h->stopped)
 			run_timer(h);
+		if (orphans_due_us() != INT64_MAX)
+			orphans_reap(h->rehearsal.pid, h->saving.pid, clock_monotonic_us());
 	}
 	host_incoming_fini(&in);
 }

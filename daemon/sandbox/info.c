@@ -104,9 +104,11 @@ static void policy_json(const struct sandbox *sb, struct json_out *o)
 	json_out_u64(o, "start_timeout_ms", p->start_timeout_ms);
 	json_out_u64(o, "shutdown_ms", p->shutdown_ms);
 	json_out_u64(o, "heartbeat_ms", sb->spec.heartbeat_ms);
+	json_out_u64(o, "max_execution_ms", sb->spec.max_execution_ms);
 	json_out_text(o, "restart_state", p->from_checkpoint ? "checkpoint" : "fresh");
 	json_out_text(o, "profile", sb->spec.profile);
 	json_out_bool(o, "strict", sb->spec.strict);
+	json_out_text(o, "address_space", sb->spec.fresh_space ? "fresh" : "shared");
 	json_out_u64(o, "probation_ms", sb->spec.probation_ms);
 	json_out_u64(o, "keep_versions", sb->spec.keep_versions);
 	limits_json(&sb->spec.limits, o);

@@ -66,9 +66,10 @@ struct sandbox *sandbox_new(struct control *c, struct spec *spec_take, struct er
 	uv_timer_init(c->loop, &sb->txn_timer);
 	uv_timer_init(c->loop, &sb->call_timer);
 	watch_init(sb);
+	overdue_init(sb);
 	uv_timer_init(c->loop, &sb->trial.timer);
 	sb->life_timer.data = sb->txn_timer.data = sb->call_timer.data = sb->trial.timer.data = sb;
-	sb->open_handles = 5;
+	sb->open_handles = 6;
 	sb->call_timer.timer_cb = call_timer_cb;
 	return sb;
 }
@@ -159,6 +160,7 @@ static void sandbox_gone_finish(struct sandbox *sb)
 	uv_close((uv_handle_t *)&sb->txn_timer, timer_closed_cb);
 	uv_close((uv_handle_t *)&sb->call_timer, timer_closed_cb);
 	uv_close((uv_handle_t *)&sb->watch.timer, timer_closed_cb);
+	uv_close((uv_handle_t *)&sb->overdue.timer, timer_closed_cb);
 	uv_close((uv_handle_t *)&sb->trial.timer, timer_closed_cb);
 	sb->gone = true; /* freed when the last timer is closed, or later */
 }
@@ -225,6 +227,7 @@ void sandbox_discard(struct sandbox *sb)
 	uv_close((uv_handle_t *)&sb->txn_timer, timer_closed_cb);
 	uv_close((uv_handle_t *)&sb->call_timer, timer_closed_cb);
 	uv_close((uv_handle_t *)&sb->watch.timer, timer_closed_cb);
+	uv_close((uv_handle_t *)&sb->overdue.timer, timer_closed_cb);
 	uv_close((uv_handle_t *)&sb->trial.timer, timer_closed_cb);
 	sb->gone = true;
 }

@@ -14,6 +14,7 @@
  *   durable.c   what of it is on disk; answers wait for that
  *   freeze.c    its processes are stopped and go on
  *   watch.c     the heartbeat
+ *   overdue.c   the longest that a call may run
  *   explain.c   the decision log
  *   restore.c   it comes back after a restart of the machine
  *   info.c      shows it
@@ -50,11 +51,13 @@ struct spec {
 	struct host_limits limits;       /* 0: default */
 	uint32_t max_queue;
 	uint32_t heartbeat_ms;           /* 0: nobody watches */
+	uint32_t max_execution_ms;       /* of a call; 0: without end */
 	char group[LIMIT_ID_BYTES + 1];  /* "": on its own */
 	bool significant;                /* in its group */
 	int64_t joined_at_ms;            /* unique: the order in its group */
 	char profile[PROFILE_BYTES];
 	bool strict;
+	bool fresh_space;                /* its processes share their layout with no other sandbox's */
 	uint32_t probation_ms;           /* of a new version; 0: none */
 	uint32_t keep_versions;
 	bool persist;                    /* over a restart of the machine; false: no disk is touched */
@@ -208,6 +211,13 @@ struct sandbox {
 		uint64_t number;
 		int64_t since_ms;        /* monotonic: the ping, or what was heard since */
 	} watch;
+	struct {
+		uv_timer_t timer;
+		uint64_t number;         /* of the call that runs; 0: none */
+		enum overdue_stage { OVERDUE_NOT, OVERDUE_LATE, OVERDUE_TOLD } stage;
+		int64_t since_ms, told_ms; /* monotonic */
+		int64_t stood_ms;        /* its time stands still since then; 0: it runs */
+	} overdue;
 	uv_timer_t life_timer, txn_timer, call_timer;
 	unsigned open_handles;
 	bool gone;                       /* out of the registry */
@@ -284,6 +294,10 @@ void watch_init(struct sandbox *sb);
 void watch_update(struct sandbox *sb);      /* its state or its host may have changed */
 void watch_thawed(struct sandbox *sb);
 void watch_heard(struct sandbox *sb, uint64_t answers); /* its host has sent something; answers: the number of a ping, or 0 */
+
+/* ---- overdue.c ---- */
+void overdue_init(struct sandbox *sb);
+void overdue_update(struct sandbox *sb);    /* a call was sent or answered; its state or its host may have changed */
 
 /* ---- start.c ---- */
 void sandbox_start(struct sandbox *sb, enum life_from from);

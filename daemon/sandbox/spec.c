@@ -141,6 +141,8 @@ int spec_from_request(struct spec *s, const struct control *c, const struct rpc_
 	p->shutdown_ms = (uint32_t)rpc_integer(r, "shutdown_ms", DEFAULT_SHUTDOWN_MS);
 	p->from_checkpoint = rpc_text(r, "restart_state") && strcmp(rpc_text(r, "restart_state"), "checkpoint") == 0;
 	s->heartbeat_ms = (uint32_t)rpc_integer(r, "heartbeat_ms", 0);
+	s->fresh_space = rpc_text(r, "address_space") && strcmp(rpc_text(r, "address_space"), "fresh") == 0;
+	s->max_execution_ms = (uint32_t)rpc_integer(r, "max_execution_ms", DEFAULT_MAX_EXECUTION_MS);
 	if (config.at && config.size > LIMIT_SPEC_BYTES / 2)
 		return err_set(e, ERR_BAD_PARAM, "config has %zu bytes, more than %u", config.size, LIMIT_SPEC_BYTES / 2);
 	if ((limits.at && limits_from_json(&s->limits, &c->begin, limits, e) < 0) || (labels.at && labels_check(labels, e) < 0))
@@ -167,6 +169,7 @@ static void policy_save(const struct spec *s, struct json_out *o)
 	json_out_u64(o, "shutdown_ms", p->shutdown_ms);
 	json_out_text(o, "restart_state", p->from_checkpoint ? "checkpoint" : "fresh");
 	json_out_u64(o, "heartbeat_ms", s->heartbeat_ms);
+	json_out_u64(o, "max_execution_ms", s->max_execution_ms);
 	if (s->group[0]) {
 		json_out_text(o, "group", s->group);
 		json_out_bool(o, "significant", s->significant);
@@ -175,6 +178,7 @@ static void policy_save(const struct spec *s, struct json_out *o)
 	json_out_u64(o, "max_queue", s->max_queue);
 	json_out_text(o, "profile", s->profile);
 	json_out_bool(o, "strict", s->strict);
+	json_out_text(o, "address_space", s->fresh_space ? "fresh" : "shared");
 	json_out_bool(o, "persist", s->persist);
 	json_out_u64(o, "probation_ms", s->probation_ms);
 	json_out_u64(o, "keep_versions", s->keep_versions);
@@ -437,8 +441,11 @@ static int policy_load(struct spec *s, struct json_span top, struct err *e)
 	p->restart = restart_from_text(restart);
 	/* What an earlier version didn't write is as it was then. */
 	p->from_checkpoint = json_string_is(json_get(top, "restart_state"), "checkpoint");
+	s->fresh_space = json_string_is(json_get(top, "address_space"), "fresh");
 	if (!get_u32(top, "heartbeat_ms", &s->heartbeat_ms))
 		s->heartbeat_ms = 0;
+	if (!get_u32(top, "max_execution_ms", &s->max_execution_ms))
+		s->max_execution_ms = 0;
 	if (!get_text(top, "group", s->group, sizeof s->group) || !name_is_id(s->group, strlen(s->group)) ||
 		!json_i64(json_get(top, "joined_at"), &s->joined_at_ms))
 		s->group[0] = '\0';

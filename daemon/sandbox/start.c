@@ -355,6 +355,7 @@ static void start_now(struct sandbox *sb, enum life_from from)
 	(void)FAULT(START_SEND);
 	spawner_message_init(&m, SPAWNER_START, sb->spec.id);
 	m.limits = sb->spec.limits;
+	m.flags = sb->spec.fresh_space ? SPAWNER_F_FRESH : 0;
 	(void)snprintf(m.name, sizeof m.name, "%s", sb->spec.profile);
 	sandbox_hold(sb);
 	if (spawner_request(sb->control->spawner, &m, NULL, 0, started, sb, &e) == 0) {

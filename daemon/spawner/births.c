@@ -58,10 +58,11 @@ void birth_drop(struct spawner *sp, struct entry *entry)
 {
 	struct birth *b = entry->birth;
 
+	(void)sp;
 	if (!b)
 		return;
-	list_remove(&sp->zygotes.of[b->profile], b);
-	zygote_expect(&sp->zygotes.of[b->profile]);
+	list_remove(b->zygote, b);
+	zygote_expect(b->zygote);
 	for (size_t i = 0; i < 3; i++)
 		fd_close(&b->fds[i]);
 	entry->birth = NULL;
@@ -107,8 +108,9 @@ static int channel_make(int *ours, int *its, struct err *e)
 	return 0;
 }
 
-int birth_start(struct spawner *sp, struct entry *entry, enum profile profile, const struct host_limits *limits, struct err *e)
+int birth_start(struct spawner *sp, struct entry *entry, enum profile profile, bool is_fresh, const struct host_limits *limits, struct err *e)
 {
+	struct zygote *z = zygote_for(sp, profile, is_fresh);
 	struct birth *b = calloc(1, sizeof *b);
 	int *ours = &entry->fds[ENTRY_CHANNEL];
 
@@ -128,13 +130,14 @@ int birth_start(struct spawner *sp, struct entry *entry, enum profile profile, c
 	}
 	b->entry = entry;
 	b->profile = profile;
+	b->zygote = z;
 	entry->birth = b;
 	entry->profile = profile;
 	entry->limits = *limits;
 	entry_started(&sp->table, entry, ++sp->generations, clock_monotonic_ms());
-	list_add(&sp->zygotes.of[profile], b);
-	zygote_want(sp, &sp->zygotes.of[profile]);
-	births_send(sp, &sp->zygotes.of[profile]);
+	list_add(z, b);
+	zygote_want(sp, z);
+	births_send(sp, z);
 	return 0;
 }
 
@@ -205,6 +208,8 @@ void births_send(struct spawner *sp, struct zygote *z)
 		z->next_unsent = b->next;
 		entry_has_own_pids(b->entry, z->has_pids);
 		zygote_expect(z);
+		if (!zygote_asked(sp, z))
+			return;
 	}
 }
 

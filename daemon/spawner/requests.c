@@ -200,6 +200,8 @@ static int on_start(struct spawner *sp, struct request *r, struct err *e)
 		return REFUSE(e, ESHUTDOWN, "sandboxd ends");
 	if (profile == PROFILE__N)
 		return REFUSE(e, EINVAL, "no profile is called '%s'", r->m->name);
+	if (r->m->flags & ~SPAWNER_F_FRESH)
+		return REFUSE(e, EINVAL, "START with the unknown flags 0x%x", r->m->flags);
 	if (entry_lives(entry))
 		return REFUSE(e, EBUSY, "a host of '%s' lives", entry->sandbox);
 	if (validate_limits(&r->m->limits, &sp->config, &limits, e) == -1)
@@ -207,7 +209,7 @@ static int on_start(struct spawner *sp, struct request *r, struct err *e)
 	entry_acknowledged(&sp->table, entry); /* whoever starts again has seen the exit, or will see the new generation */
 	if (FAULT(SPAWNER_START))
 		return err_sys(e, ERR_UNAVAILABLE, "cannot start a host for '%s'", entry->sandbox);
-	if (birth_start(sp, entry, profile, &limits, e) == -1)
+	if (birth_start(sp, entry, profile, (r->m->flags & SPAWNER_F_FRESH) != 0, &limits, e) == -1)
 		return -1;
 	r->reply.op = SPAWNER_STARTED;
 	entry_describe(entry, &r->reply);
@@ -240,6 +242,9 @@ static int on_signal(struct spawner *sp, struct request *r, struct err *e)
 		break;
 	case SPAWNER_SIGNAL_ATTENTION:
 		(void)kill(entry->pid, HOST_ATTENTION_SIGNAL);
+		break;
+	case SPAWNER_SIGNAL_TIME:
+		(void)sigqueue(entry->pid, HOST_ATTENTION_SIGNAL, (union sigval){ .sival_int = HOST_ATTENTION_TIME });
 		break;
 	case SPAWNER_SIGNAL_FREEZE:
 		if (entry_freeze(sp, entry, e) == -1)

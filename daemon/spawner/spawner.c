@@ -216,7 +216,7 @@ static bool facts_wait(const struct spawner *sp)
 
 static void turn(struct spawner *sp)
 {
-	enum { SIGNALS, REPORTS, FOLDER, CONTROL, DENIALS, ZYGOTES, N = ZYGOTES + PROFILE__N };
+	enum { SIGNALS, REPORTS, FOLDER, CONTROL, DENIALS, LINKS, N = LINKS + ZYGOTES };
 	int64_t now_ms = clock_monotonic_ms();
 	struct pollfd fds[N] = {
 		[SIGNALS] = { .fd = sp->signal_fd, .events = POLLIN },
@@ -226,7 +226,7 @@ static void turn(struct spawner *sp)
 	};
 
 	fds[DENIALS] = (struct pollfd){ .fd = sp->denials.epoll_fd, .events = POLLIN };
-	(void)zygotes_pollfds(sp, &fds[ZYGOTES]);
+	(void)zygotes_pollfds(sp, &fds[LINKS]);
 	if (facts_wait(sp))
 		fds[CONTROL].events |= POLLOUT;
 	if (sp->ending) /* nothing is asked of us any more; a hang-up would make poll spin */
@@ -236,7 +236,7 @@ static void turn(struct spawner *sp)
 	now_ms = clock_monotonic_ms();
 	if (fds[REPORTS].revents)
 		reap_reports(sp);
-	zygotes_ready(sp, &fds[ZYGOTES]);
+	zygotes_ready(sp, &fds[LINKS]);
 	if (fds[DENIALS].revents)
 		denials_ready(sp);
 	if (fds[SIGNALS].revents) {

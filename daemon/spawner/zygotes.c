@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,8 +35,9 @@ void zygotes_init(struct zygotes *all)
 
 	memset(all, 0, sizeof *all);
 	all->births_at_work = (unsigned)(cpus < 1 ? 1 : cpus > BIRTHS_CPUS_MAX ? BIRTHS_CPUS_MAX : cpus) + BIRTHS_BESIDE_CPUS;
-	for (int i = 0; i < PROFILE__N; i++)
-		all->of[i] = (struct zygote){ .profile = (enum profile)i, .link_fd = -1, .filter_fd = -1, .deadline_ms = NEVER, .retry_at_ms = NEVER };
+	for (int i = 0; i < ZYGOTES; i++)
+		all->of[i] = (struct zygote){ .profile = i < PROFILE__N ? (enum profile)i : PROFILE_MEDIUM, .is_single = i >= PROFILE__N, .link_fd = -1,
+			.filter_fd = -1, .deadline_ms = NEVER, .retry_at_ms = NEVER, .renew_at_ms = NEVER };
 }
 
 static const char *name_of(const struct zygote *z)
@@ -77,6 +79,7 @@ static int filter_make(struct spawner *sp, struct zygote *z, struct err *e)
 
 static int zygote_begin(struct spawner *sp, struct zygote *z, struct err *e)
 {
+	struct zygote *same = &sp->zygotes.of[z->profile]; /* has the profile's filter */
 	struct zygote_message m = { .version = ZYGOTE_WIRE_VERSION, .op = ZYGOTE_BEGIN, .profile = (uint16_t)z->profile,
 		.flags = ZYGOTE_F_LISTENER | (sp->is_root ? 0 : ZYGOTE_F_ROOTLESS), .landlock_abi = sp->landlock_abi,
 		.weaken = sp->weaken };
@@ -85,13 +88,13 @@ static int zygote_begin(struct spawner *sp, struct zygote *z, struct err *e)
 	int pair[2], result = -1;
 
 	(void)snprintf(m.objects, sizeof m.objects, "%s", sp->objects_dir);
-	if (filtered && filter_make(sp, z, e) == -1)
+	if (filtered && filter_make(sp, same, e) == -1)
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == -1)
 		return err_sys(e, ERR_UNAVAILABLE, "cannot make its link");
 	/* The kernel says which process a word comes from: a host in a pid namespace doesn't know its own number here. */
 	if (setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == -1 || fd_set_nonblocking(pair[0], true) == -1 ||
-		fd_message_send(pair[0], &m, sizeof m, &z->filter_fd, filtered) == -1)
+		fd_message_send(pair[0], &m, sizeof m, &same->filter_fd, filtered) == -1)
 		err_sys(e, ERR_UNAVAILABLE, "cannot prepare its link");
 	else
 		result = (z->pid = zygote_fork(sp, pair[1], e)) == -1 ? -1 : 0;
@@ -121,8 +124,13 @@ void zygote_want(struct spawner *sp, struct zygote *z)
 {
 	struct err e = ERR_INIT;
 
-	if (z->state != ZYGOTE_NONE || z->retry_at_ms != NEVER || sp->ending)
+	if (z->state != ZYGOTE_NONE || z->retry_at_ms != NEVER || sp->ending || (z->is_single && !z->first))
 		return;
+	if (z->is_single)
+		z->profile = z->first->profile;
+	z->dismissed = false;
+	z->n_asked = 0;
+	z->renew_at_ms = NEVER;
 	z->step[0] = '\0';
 	z->sys_errno = 0;
 	if (zygote_begin(sp, z, &e) == -1) {
@@ -137,6 +145,8 @@ void zygote_expect(struct zygote *z)
 {
 	bool due = z->first && z->first->sent;
 
+	if (z->state == ZYGOTE_GONE && z->dismissed)
+		z->deadline_ms = clock_monotonic_ms() + LINK_END_MS;
 	if (z->state != ZYGOTE_SERVES)
 		return;
 	z->deadline_ms = due ? clock_monotonic_ms() + ANSWER_MS : NEVER;
@@ -146,6 +156,49 @@ void zygote_step_failed(struct zygote *z, const char *step, int sys_errno)
 {
 	(void)snprintf(z->step, sizeof z->step, "%s", step);
 	z->sys_errno = sys_errno;
+}
+
+/* ---- which one, and how long ---- */
+
+/* Hosts that are made one by one wait where the fewest do. */
+struct zygote *zygote_for(struct spawner *sp, enum profile profile, bool is_fresh)
+{
+	struct zygote *best = NULL;
+	unsigned fewest = UINT_MAX;
+
+	if (!is_fresh)
+		return &sp->zygotes.of[profile];
+	for (int i = PROFILE__N; i < ZYGOTES; i++) {
+		unsigned n = sp->zygotes.of[i].state != ZYGOTE_NONE;
+
+		for (const struct birth *b = sp->zygotes.of[i].first; b; b = b->next)
+			n++;
+		if (n < fewest)
+			best = &sp->zygotes.of[i], fewest = n;
+	}
+	return best;
+}
+
+/* What it was asked for stands in front of the end of its link, and is carried out; nothing is sent any more. */
+static void dismiss(struct zygote *z)
+{
+	z->dismissed = true;
+	z->renew_at_ms = NEVER;
+	log_debug("zygote %d of profile %s is dismissed after %u hosts", (int)z->pid, name_of(z), z->n_asked);
+	(void)shutdown(z->link_fd, SHUT_WR);
+	z->state = ZYGOTE_GONE;
+	z->deadline_ms = clock_monotonic_ms() + LINK_END_MS;
+}
+
+bool zygote_asked(struct spawner *sp, struct zygote *z)
+{
+	z->n_asked++;
+	if (z->n_asked == 1 && !z->is_single)
+		z->renew_at_ms = clock_monotonic_ms() + sp->config.zygote_age_ms;
+	if (z->n_asked < (z->is_single ? 1 : sp->config.zygote_hosts))
+		return true;
+	dismiss(z);
+	return false;
 }
 
 /* ---- the end ---- */
@@ -168,7 +221,7 @@ static void replace(struct spawner *sp, struct zygote *z)
 		z->step[0] = '\0';
 		failed(sp, z, step, z->sys_errno);
 	} else { /* it had served */
-		zygote_want(sp, z);
+		zygote_want(sp, z); /* a single one's next host, if there is one */
 	}
 }
 
@@ -199,7 +252,7 @@ void zygote_reaped(struct spawner *sp, struct zygote *z, int status)
 		zygote_step_failed(z, "get ready", ECHILD);
 	if (z->step[0] && z->sys_errno == ECHILD && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
 		z->sys_errno = EINTR; /* not its own fault */
-	if (!sp->ending)
+	if (!sp->ending && !z->dismissed)
 		log_warning("the zygote of profile %s ended with status %d%s", name_of(z), status, z->first ? ": starts wait for the next" : "");
 	gone(sp, z);
 	replace(sp, z);
@@ -207,7 +260,7 @@ void zygote_reaped(struct spawner *sp, struct zygote *z, int status)
 
 struct zygote *zygote_find_pid(struct spawner *sp, pid_t pid)
 {
-	for (int i = 0; i < PROFILE__N; i++)
+	for (int i = 0; i < ZYGOTES; i++)
 		if (sp->zygotes.of[i].pid == pid)
 			return &sp->zygotes.of[i];
 	return NULL;
@@ -215,14 +268,14 @@ struct zygote *zygote_find_pid(struct spawner *sp, pid_t pid)
 
 void zygotes_kill(struct spawner *sp)
 {
-	for (int i = 0; i < PROFILE__N; i++)
+	for (int i = 0; i < ZYGOTES; i++)
 		if (sp->zygotes.of[i].pid > 0)
 			(void)kill(sp->zygotes.of[i].pid, SIGKILL);
 }
 
 void zygotes_close(struct spawner *sp)
 {
-	for (int i = 0; i < PROFILE__N; i++) {
+	for (int i = 0; i < ZYGOTES; i++) {
 		struct zygote *z = &sp->zygotes.of[i];
 
 		births_fail(sp, z, "sandboxd ends", ESHUTDOWN);
@@ -332,25 +385,25 @@ static void zygote_read(struct spawner *sp, struct zygote *z)
 
 void zygotes_read(struct spawner *sp)
 {
-	for (int i = 0; i < PROFILE__N; i++)
+	for (int i = 0; i < ZYGOTES; i++)
 		zygote_read(sp, &sp->zygotes.of[i]);
 }
 
-int zygotes_pollfds(const struct spawner *sp, struct pollfd fds[PROFILE__N])
+int zygotes_pollfds(const struct spawner *sp, struct pollfd fds[ZYGOTES])
 {
-	for (int i = 0; i < PROFILE__N; i++) {
+	for (int i = 0; i < ZYGOTES; i++) {
 		const struct zygote *z = &sp->zygotes.of[i];
 
 		fds[i] = (struct pollfd){ .fd = z->link_fd, .events = POLLIN };
 		if (z->state == ZYGOTE_SERVES && z->next_unsent && births_may_send(sp, z))
 			fds[i].events |= POLLOUT;
 	}
-	return PROFILE__N;
+	return ZYGOTES;
 }
 
-void zygotes_ready(struct spawner *sp, const struct pollfd fds[PROFILE__N])
+void zygotes_ready(struct spawner *sp, const struct pollfd fds[ZYGOTES])
 {
-	for (int i = 0; i < PROFILE__N; i++) {
+	for (int i = 0; i < ZYGOTES; i++) {
 		struct zygote *z = &sp->zygotes.of[i];
 
 		if (fds[i].fd != z->link_fd || fds[i].revents == 0)
@@ -363,7 +416,7 @@ void zygotes_ready(struct spawner *sp, const struct pollfd fds[PROFILE__N])
 
 void zygotes_go_on(struct spawner *sp)
 {
-	for (int i = 0; i < PROFILE__N; i++)
+	for (int i = 0; i < ZYGOTES; i++)
 		births_send(sp, &sp->zygotes.of[i]);
 }
 
@@ -371,7 +424,7 @@ void zygotes_go_on(struct spawner *sp)
 
 static bool pids_due(const struct spawner *sp)
 {
-	for (int i = 0; i < PROFILE__N; i++)
+	for (int i = 0; i < ZYGOTES; i++)
 		for (const struct birth *b = sp->zygotes.of[i].first; b && b->sent; b = b->next)
 			if (b->entry->pid == 0)
 				return true;
@@ -411,13 +464,15 @@ int64_t zygotes_deadline(const struct spawner *sp)
 {
 	int64_t at = NEVER;
 
-	for (int i = 0; i < PROFILE__N; i++) {
+	for (int i = 0; i < ZYGOTES; i++) {
 		const struct zygote *z = &sp->zygotes.of[i];
 
 		if (z->deadline_ms < at)
 			at = z->deadline_ms;
 		if (z->retry_at_ms < at)
 			at = z->retry_at_ms;
+		if (z->state == ZYGOTE_SERVES && z->renew_at_ms < at)
+			at = z->renew_at_ms;
 	}
 	return at;
 }
@@ -438,11 +493,13 @@ static void overdue(struct spawner *sp, struct zygote *z)
 
 void zygotes_timer(struct spawner *sp, int64_t now_ms)
 {
-	for (int i = 0; i < PROFILE__N; i++) {
+	for (int i = 0; i < ZYGOTES; i++) {
 		struct zygote *z = &sp->zygotes.of[i];
 
 		if (now_ms >= z->deadline_ms)
 			overdue(sp, z);
+		if (now_ms >= z->renew_at_ms && z->state == ZYGOTE_SERVES)
+			dismiss(z);
 		if (now_ms >= z->retry_at_ms) {
 			z->retry_at_ms = NEVER;
 			zygote_want(sp, z);

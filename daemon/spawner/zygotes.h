@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * Zygotes, one per profile, and the births that they carry out (proto/zygote_wire.h). A zygote is started with the first
- * host of its profile, and again when it has died; what was asked of a dead one and had no answer is asked of the next. */
+ * host of its profile, and again when it has died; what was asked of a dead one and had no answer is asked of the next.
+ * One that has made config.zygote_hosts hosts, or is config.zygote_age_ms old, is dismissed: it carries out what it was asked, and ends; the
+ * next one follows. Its hosts aren't its children, and live on.
+ * A host that is to have an address space of its own (SPAWNER_F_FRESH) gets a zygote of its own: by the same steps, and dismissed with that host. */
 #ifndef SANDBOXD_ZYGOTES_H
 #define SANDBOXD_ZYGOTES_H
 
@@ -22,6 +25,7 @@ struct birth {
 	struct entry *entry;
 	struct birth *previous, *next;
 	enum profile profile;
+	struct zygote *zygote; /* in whose list it is */
 	bool sent, cloned;
 	int fds[3]; /* its ends of channel, stdout, stderr */
 };
@@ -41,7 +45,11 @@ struct zygote {
 	unsigned failures;       /* since one last served */
 	int64_t deadline_ms;     /* for the answer that is due; NEVER */
 	int64_t retry_at_ms;     /* NEVER: none is wanted */
-	int filter_fd;           /* made once; -1: not yet */
+	int filter_fd;           /* made once; -1: not yet. Of those of a single host: never */
+	bool is_single;          /* makes one host */
+	bool dismissed;          /* its end was asked for */
+	uint32_t n_asked;        /* hosts that it was asked for */
+	int64_t renew_at_ms;     /* NEVER: it has made none */
 	char step[LIMIT_ID_BYTES + 1]; /* at which the newest failed */
 	int sys_errno;
 	struct birth *first, *last, *next_unsent;
@@ -55,8 +63,11 @@ struct early_exit {
 	int status;
 };
 
+/* By profile; then those of a single host, whose profile is that of the first birth in their list. */
+#define ZYGOTES (PROFILE__N + LIMIT_FRESH_AT_ONCE)
+
 struct zygotes {
-	struct zygote of[PROFILE__N];
+	struct zygote of[ZYGOTES];
 	struct early_exit early[EARLY_EXITS];
 	unsigned n_early_next;
 	unsigned births_at_work; /* n_sent of each at most */
@@ -66,12 +77,12 @@ void zygotes_init(struct zygotes *all);
 void zygotes_close(struct spawner *sp);          /* also births that are under way */
 
 /* A host of this profile: channel and pipes are there at once, the process follows. -1 with err: nothing has changed. */
-int birth_start(struct spawner *sp, struct entry *entry, enum profile profile, const struct host_limits *limits, struct err *e);
+int birth_start(struct spawner *sp, struct entry *entry, enum profile profile, bool is_fresh, const struct host_limits *limits, struct err *e);
 /* Ends what is left of an entry's birth; with the entry's exit. NULL-safe. */
 void birth_drop(struct spawner *sp, struct entry *entry);
 
-int zygotes_pollfds(const struct spawner *sp, struct pollfd fds[PROFILE__N]);
-void zygotes_ready(struct spawner *sp, const struct pollfd fds[PROFILE__N]);
+int zygotes_pollfds(const struct spawner *sp, struct pollfd fds[ZYGOTES]);
+void zygotes_ready(struct spawner *sp, const struct pollfd fds[ZYGOTES]);
 void zygotes_read(struct spawner *sp);           /* all that has come */
 struct zygote *zygote_find_pid(struct spawner *sp, pid_t pid);
 void zygote_reaped(struct spawner *sp, struct zygote *z, int status);

@@ -9,6 +9,10 @@
 /* ---- zygotes.c ---- */
 void zygote_want(struct spawner *sp, struct zygote *z); /* makes one, if there is none and none has to be waited for */
 void zygote_expect(struct zygote *z);                   /* an answer came, or one is due now: the deadline moves */
+/* The one that is to make a host of this profile. */
+struct zygote *zygote_for(struct spawner *sp, enum profile profile, bool is_fresh);
+/* It was asked for one host more; false: it is dismissed, and is asked for no other. */
+bool zygote_asked(struct spawner *sp, struct zygote *z);
 bool zygotes_early_take(struct spawner *sp, pid_t pid, int *ret_status);
 
 /* ---- births.c ---- */

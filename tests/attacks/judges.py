@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Judges: each looks, from outside, whether an attack came true. judge(shot) -> bool; none of them believes `ret` or `errno`."""
+import ctypes
 import os
 import re
+import subprocess
 
 import world
 import harness
@@ -160,6 +162,54 @@ def host_name_changed(shot):
 
 def locked_memory(shot):
     return world.kib(shot.pid, "VmLck") >= 16 << 10
+
+
+def leased(path):
+    """Somebody has a lease on the file."""
+    def judge(shot):
+        inode = os.stat(path(shot)).st_ino
+        return any(line.split()[1] == "LEASE" and line.split()[-3].endswith(":%d" % inode) for line in world.read_text("/proc/locks").splitlines())
+
+    return judge
+
+
+def renamed(shot):
+    """The host name that the daemon sees, or that the host's own namespace has, is the nonce."""
+    return any(world.host_name(pid) == shot.nonce for pid in (shot.daemon.pid, shot.pid))
+
+
+CTRL_ALT_DEL = "/proc/sys/kernel/ctrl-alt-del"
+
+
+def reboot_key_changed(shot):
+    """Afterwards it is as it was."""
+    now, before = world.read_text(CTRL_ALT_DEL).strip(), shot.key
+    if now != before:
+        harness.LIBC.syscall(169, ctypes.c_uint(0xfee1dead), 672274793, 0x89abcdef if before == "1" else 0, None)
+    return now != before
+
+
+def swaps(shot):
+    """The machine swaps to the file; not any longer."""
+    path = os.path.join(shot.folder, "swap")
+    found = path in world.read_text("/proc/swaps")
+    if found:
+        harness.LIBC.swapoff(path.encode())
+    return found
+
+
+def accounts(shot):
+    """Ends of processes are written into the canary; not any longer."""
+    try:
+        subprocess.run(["true"], check=True)
+        return folder_changed(shot)
+    finally:
+        harness.LIBC.acct(None)
+
+
+def came_up(shot):
+    """A process has the object."""
+    return shot.pid is not None
 
 
 def alive_long_after(shot):

@@ -32,7 +32,8 @@ import table  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 AT_ONCE = 4
-STOPPED, SUCCEEDED, IMPOSSIBLE, REMAINS, UNENFORCED, SURPRISE = "stopped", "succeeded", "not possible here", "remains", "not enforced here", "SURPRISE"
+STOPPED, SUCCEEDED, IMPOSSIBLE, REMAINS, SURPRISE = "stopped", "succeeded", "not possible here", "remains", "SURPRISE"
+UNENFORCED, NEEDS_CGROUPS = "not enforced here", "needs cgroups"
 
 
 def impossible_rows():
@@ -72,7 +73,8 @@ class Run:
         elif self.row.remains is True or self.profile in (self.row.remains or ()):
             self.outcome = REMAINS if came_true else STOPPED
         elif came_true and excused:
-            self.outcome, self.note = UNENFORCED, "its report says so: no " + ", ".join(excused)
+            self.outcome = NEEDS_CGROUPS if set(excused) <= table.BY_CGROUPS else UNENFORCED
+            self.note = "its report says so: no " + ", ".join(excused)
         elif came_true:
             self.outcome, self.note = SURPRISE, "SUCCEEDED " + ("under the profile" if self.kind == "confined" else "past %s alone" % self.only())
         else:
@@ -169,8 +171,8 @@ def run_group(user, walls, runs):
 def run_all(runs):
     groups, complaints = {}, []
     for run in runs:
-        if run.row.special == "outlive":
-            run.decide(*special.outlive(run.user, run.profile, run.walls))
+        if run.row.special in special.DAEMONS:
+            run.decide(*special.DAEMONS[run.row.special](run.user, run.profile, run.walls))
         else:
             groups.setdefault((run.user, run.walls), []).append(run)
     for (user, walls), members in sorted(groups.items()):
@@ -210,8 +212,9 @@ def summary(runs, complaints):
         counts[run.kind + " " + run.outcome] = counts.get(run.kind + " " + run.outcome, 0) + 1
     for run in sorted({(r.row.name, r.user, r.note) for r in runs if r.outcome == IMPOSSIBLE}):
         print("not possible here: %s, %s: %s" % run)
-    for run in sorted({(r.row.name, r.user, r.note) for r in runs if r.outcome == UNENFORCED}):
-        print("not enforced here: %s, %s: %s" % run)
+    for word in (UNENFORCED, NEEDS_CGROUPS):
+        for run in sorted({(r.row.name, r.user, r.note) for r in runs if r.outcome == word}):
+            print("%s: %s, %s: %s" % (word, *run))
     for run in sorted({(r.row.name, r.user, r.profile) for r in runs if r.outcome == REMAINS}):
         print("remains open (docs/SECURITY.md): %s, %s, %s" % run)
     surprises, where = [r for r in runs if r.outcome == SURPRISE], {}

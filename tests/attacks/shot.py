@@ -18,6 +18,7 @@ import time
 import world
 import harness
 import judges
+import objects
 
 
 class Listener:
@@ -115,6 +116,7 @@ class Arena:
                 self.keeper_pid = c.create(self.keeper, world.attack_module("look"), labels={"secret": self.keeper_secret},
                                            config={"secret": "PLANTED" + self.keeper_secret}, profile="medium")["pid"]
                 c.call(self.keeper, "keep", text="PLANTED" + self.keeper_secret)
+                c.call(self.keeper, "print", text="PLANTED" + self.keeper_secret)
                 self.control = c.rpc("daemon.info")["control_pid"]
             shadow = world.quiet(harness.read, "/etc/shadow", default=b"").decode()
             self.shadow = shadow.split("\n")[0][:24]
@@ -194,6 +196,30 @@ class Shot:
             return {"path": "/", "text": "00"}
         size, kind = struct.unpack_from("Ii", room.raw)
         return {"path": "/", "text": room.raw[8:8 + size].hex(), "n": kind}
+
+    def swap_file(self):
+        """A swap file of a MiB, which whoever asks for it gives back."""
+        page = bytearray(4096)
+        struct.pack_into("III", page, 1024, 1, 255, 0)
+        page[4086:] = b"SWAPSPACE2"
+        path = os.path.join(self.folder, "swap")
+        with open(path, "wb") as f:
+            f.write(bytes(page) + bytes(255 * 4096))
+            os.fsync(f.fileno())
+        os.chmod(path, 0o600)
+
+    def note_key(self):
+        self.key = world.read_text(judges.CTRL_ALT_DEL).strip()
+
+    def wait_for_log(self):
+        """The keeper's log is on disk."""
+        folder = os.path.join(self.daemon.state, "logs", self.arena.keeper)
+        harness.wait_for(lambda: any(self.arena.keeper_secret in world.read_text(os.path.join(folder, f)) for f in world.quiet(os.listdir, folder, default=[])),
+                         "the keeper's log")
+
+    def stored_object(self):
+        folder = os.path.join(self.daemon.state, "objects")
+        return os.path.join(folder, sorted(os.listdir(folder))[0])
 
     def log_to_kernel(self):
         with open("/dev/kmsg", "w") as f:
@@ -284,6 +310,7 @@ class Shot:
             data = marked(data, "@NONCE@", self.nonce)
             data = marked(data, "@PORT@", str(self.listener.port if self.listener else 1))
             data = marked(data, "@WAY@", self.row.special[-1])
+            data = objects.changed(data, self.row.special.partition(":")[2])
         return data
 
     def create(self, client, sandbox, data=None):

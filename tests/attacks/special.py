@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Attacks that cost their daemon its life, and so get one of their own."""
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
+import termios
 
 import world
 import harness
+import shot
 
 GONE_S, LIVES_S = 3 * harness.MULTIPLIER, 1  # behind the walls it must end, however slow the machine; without them a look is enough
 
@@ -37,3 +40,34 @@ def outlive(user, profile, walls):
         harness.wait_for(lambda: not daemon.left_over(), "the end of all its processes")
         daemon.remove()
         shutil.rmtree(daemon.canaries, ignore_errors=True)
+
+
+def terminal(user, profile, walls):
+    """A daemon that was started from a terminal: a module looks for it, and pushes into its input. Whether that came there, and what to say of it."""
+    nonce = world.nonce()
+    listener = shot.Listener("terminal-input", None, nonce)
+
+    def take_terminal():
+        os.setsid()
+        fcntl.ioctl(listener.slave, termios.TIOCSCTTY, 0)
+        os.dup2(listener.slave, 2)
+
+    daemon = world.AttackDaemon(user == "rootless", walls, preexec_fn=take_terminal)
+    try:
+        with open("/proc/%d/stat" % daemon.pid) as f:
+            assert int(f.read().rsplit(")", 1)[1].split()[4]) != 0, "the daemon has no terminal"
+        said = []
+        with daemon.client() as c:
+            c.create("pusher", world.attack_module("files"), profile=profile, persist=False)
+            for path in ("/dev/tty", "/proc/self/fd/2", listener.path):
+                for n in (0, 1):
+                    with contextlib.suppress(harness.RpcError):
+                        said.append(c.call("pusher", "terminal", path=path, text=nonce, n=n)["errno"])
+        return nonce.encode() in listener.received(0.05), "/".join(dict.fromkeys(said))
+    finally:
+        complaints = daemon.close()
+        listener.close()
+        assert not complaints, complaints
+
+
+DAEMONS = {"outlive": outlive, "terminal": terminal}

@@ -17,6 +17,9 @@ OPEN_FILES, PROCESSES, SCRATCH = "open-files", "processes", "scratch-bytes"
 NET, ROOT, LANDLOCK, SECCOMP, CODE, TREE_END = "network", "own-root", "files", "system-calls", "new-code", "end-of-the-whole-tree"
 TREE_PROCESSES, TREE_MEMORY, PARENT = "processes-of-the-whole-tree", "memory-of-the-whole-tree", "ends-with-its-spawner"
 
+# What only cgroups limit: attacks that succeed for the lack of just these are shown as such.
+BY_CGROUPS = {TREE_PROCESSES, TREE_MEMORY, "cpu-share"}
+
 # What stands only together: a root needs a mount namespace; an ordinary user's namespaces need one of users; the network is the filter's.
 JOINED = ((ROOT, MNT_NS), (USER_NS, PID_NS), (SECCOMP, NET))
 OUTSIDE = (ROOT, MNT_NS, LANDLOCK)          # files that aren't the sandbox's
@@ -91,6 +94,7 @@ Row("symbolic-link", "C17", "files.symbolic_link", OUTSIDE + (SECCOMP,), j.folde
 Row("watch-folder", "C26", "files.watch_folder", OUTSIDE + (SECCOMP,), j.brings("secret"), lambda s: {"path": s.folder, "n": 1500},
     during=lambda s: s.touch_secret_names())
 Row("open-by-handle", "C13", "files.by_handle", OUTSIDE + (SECCOMP,) + POWER, j.brings("secret"), lambda s: s.handle(), users=("root",))
+Row("lease-file", "C26", "files.lease", OUTSIDE + (SECCOMP,), j.leased(lambda s: s.canary), lambda s: {"path": s.canary}, prepare=lambda s: s.give_canary())
 Row("core-file", "C22", "files.core_here", OUTSIDE + (SECCOMP, CORE, DUMP), j.folder_changed, folder)
 Row("terminal-write", "C3", "files.terminal", OUTSIDE, j.heard_by_listener, lambda s: {"path": s.listener.path, "text": s.nonce + "\n"}, listener="terminal")
 Row("terminal-push", "C3", "files.terminal", OUTSIDE + (SECCOMP,), j.heard_by_listener,
@@ -98,11 +102,16 @@ Row("terminal-push", "C3", "files.terminal", OUTSIDE + (SECCOMP,), j.heard_by_li
 Row("terminal-push-high-bits", "C3", "files.terminal", OUTSIDE + (SECCOMP,), j.heard_by_listener,
     lambda s: {"path": s.listener.path, "text": s.nonce + "\n", "n": 2}, listener="terminal-input")
 
+Row("terminal-of-the-daemon", "C3", "files.terminal", (), None, special="terminal", always="zygotes begin a session of their own, and so do hosts")
+
 # ---- the daemon's own files ----
 
 Row("read-shadow", "", "files.read_file", OUTSIDE + POWER, j.brings("shadow"), lambda s: {"path": "/etc/shadow"}, users=("root",))
 Row("read-registry", "C18", "files.read_end", OUTSIDE + POWER, j.brings(lambda s: s.arena.keeper_secret),
     lambda s: {"path": os.path.join(s.daemon.state, "registry.sqlite-wal")})
+Row("read-log-of-another", "C18", "files.read_tree", OUTSIDE + POWER, j.brings(lambda s: s.arena.keeper_secret), lambda s: {"path": os.path.join(s.daemon.state, "logs")},
+    prepare=lambda s: s.wait_for_log())
+Row("lease-stored-object", "C26", "files.lease", OUTSIDE + POWER + (SECCOMP,), j.leased(lambda s: s.stored_object()), lambda s: {"path": s.stored_object()}, alone=True)
 Row("list-objects", "C18", "files.list_folder", OUTSIDE + POWER, j.brings(lambda s: s.arena.keeper), lambda s: {"path": os.path.join(s.daemon.runtime, "objects")})
 Row("put-object", "C17", "files.create_file", OUTSIDE + POWER, lambda s: any(s.nonce in o for o in s.daemon.objects()),
     lambda s: {"path": os.path.join(s.daemon.runtime, "objects", s.arena.keeper), "text": s.nonce}, alone=True)
@@ -184,6 +193,15 @@ for n, what in enumerate(("mount", "bind", "fsmount", "open-tree", "mount-setatt
         lambda s, n=n: {"n": n}, each=what == "mount")
 Row("chroot", "C13", "kernel.change_root", (SECCOMP,), j.field_changed("root"))
 Row("host-name", "", "kernel.host_name", (SECCOMP,), j.namespace_changed("uts"), lambda s: {"text": s.nonce, "n": 1})
+Row("host-name-of-the-daemon", "", "kernel.host_name", (SECCOMP, UTS_NS) + POWER, j.renamed, lambda s: {"text": s.nonce}, alone=True)
+Row("host-name-of-its-own", "", "kernel.host_name", (SECCOMP,) + POWER, j.renamed, lambda s: {"text": s.nonce})
+Row("reboot-key", "", "kernel.reboot_key", (SECCOMP, PID_NS) + POWER, j.reboot_key_changed, lambda s: {"n": int(s.key != "1")}, alone=True,
+    prepare=lambda s: s.note_key())
+Row("swap-on", "", "kernel.swap_on", (SECCOMP,) + OUTSIDE + POWER, j.swaps, lambda s: {"path": os.path.join(s.folder, "swap")}, alone=True,
+    prepare=lambda s: s.swap_file())
+Row("accounting", "", "kernel.accounting", (SECCOMP, PID_NS) + OUTSIDE + POWER, j.accounts, lambda s: {"path": s.canary}, alone=True)
+for n, what in enumerate(("ioperm", "iopl")):
+    Row("ports-by-" + what, "", "kernel.ports", (SECCOMP,) + POWER, lambda s: bool(s.named()), lambda s, n=n: {"text": s.nonce, "n": n})
 Row("io-uring", "C7", "kernel.ring", (SECCOMP,), j.grew(r"io_uring"), quick=True)
 Row("aio", "C7", "kernel.old_aio", (SECCOMP,), lambda s: "/[aio]" in (world.quiet(world.read_text, "/proc/%d/maps" % s.pid) or ""))
 Row("userfaultfd", "", "kernel.user_faults", (SECCOMP,), j.grew("userfaultfd"), lambda s: {"n": 1})
@@ -225,6 +243,9 @@ Row("run-by-loader", "C11", "code.run_by_loader", NEW_CODE + OUTSIDE, j.runs_pro
 OBJECT_WAYS = {"constructor": "c", "ifunc": "i"}
 for what, way in OBJECT_WAYS.items():
     Row("write-in-" + what, "C29", "constructor.ping", OUTSIDE, j.folder_changed, lambda s: {}, special="object:" + way, quick=way == "c")
+for what in ("overlap", "audit", "depaudit"):
+    Row("object-" + what, "C29", "constructor.ping", (), j.came_up, lambda s: {}, special="object:" + what,
+        always="control refuses such an object before a process maps it", quick=what == "overlap")
 Row("phone-in-constructor", "C29", "constructor.ping", NETWORK, j.heard_by_listener, lambda s: {}, special="object:p", listener="tcp")
 Row("forge-in-constructor", "C29", "constructor.ping", (), lambda s: s.nonce in s.all_answers(), lambda s: {}, special="object:f",
     always="control takes a report once, before the object is loaded")

@@ -76,6 +76,12 @@ def kib(pid, name):
     return int(found[1]) if found else 0
 
 
+def host_name(pid):
+    """In the namespace that the process is in; only root may look."""
+    r = subprocess.run(["nsenter", "--uts=/proc/%d/ns/uts" % pid, "uname", "-n"], capture_output=True, text=True, check=False)
+    return r.stdout.strip()
+
+
 def scheduling(pid):
     """(nice, policy, processors, I/O priority, descriptors allowed)."""
     with contextlib.suppress(OSError):
@@ -213,6 +219,11 @@ def weakened(walls):
     return ("--weaken", ",".join(sorted(walls))) if walls else ()
 
 
+def own_host_name():
+    if harness.LIBC.unshare(0x04000000) != 0:
+        raise OSError("no uts namespace of its own")
+
+
 class AttackDaemon(harness.Daemon):
     """sandboxd as root or as an ordinary user, with its environment, its temporary folder, and some walls left out."""
 
@@ -231,6 +242,8 @@ class AttackDaemon(harness.Daemon):
         if self.rootless and harness.IS_ROOT:
             os.chown(self.folder, ROOTLESS_UID, ROOTLESS_UID)
             popen = dict({"user": ROOTLESS_UID, "group": ROOTLESS_UID, "extra_groups": []}, **popen)
+        elif harness.IS_ROOT:
+            popen.setdefault("preexec_fn", own_host_name)  # an attack that comes true renames nobody's machine
         popen.setdefault("env", dict({"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": self.folder}, **self.environment))
         super().start(wait, **popen)
 

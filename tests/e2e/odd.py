@@ -4,19 +4,25 @@ import os
 import shutil
 import struct
 
-from harness import BUILD, Daemon
+from harness import BUILD, IS_ROOT, Daemon
 
-NONE, FAILS, KILLED, EXITS = range(4)
+NONE, FAILS, KILLED, EXITS, FAULTS = range(5)
 IN_ZYGOTE, IN_HOST = range(2)
 PAGE = "=qIIII64s"  # struct odd_page in tests/odd/page.h
 
 
 class OddDaemon(Daemon):
-    """odd: which of its programs comes from tests/odd."""
+    """odd: which of its programs comes from tests/odd. uid: of the ordinary user whose daemon it is (None: the test's)."""
 
-    def __init__(self, odd, **kwargs):
-        self.odd = odd
+    def __init__(self, odd, uid=None, **kwargs):
+        self.odd, self.uid = odd, uid if IS_ROOT else None
         super().__init__(**kwargs)
+
+    def start(self, wait=True, **popen):
+        if self.uid is not None:
+            os.chown(self.folder, self.uid, self.uid)
+            popen = dict({"user": self.uid, "group": self.uid, "extra_groups": []}, **popen)
+        super().start(wait, **popen)
 
     def argv(self):
         self.programs = os.path.join(self.folder, "bin")

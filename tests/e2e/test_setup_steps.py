@@ -4,9 +4,10 @@
 import os
 import re
 import signal
+import unittest
 
-from harness import TOP, Case, is_alive, main, module, read, wait_for
-from odd import EXITS, FAILS, IN_HOST, IN_ZYGOTE, KILLED, NONE, OddDaemon
+from harness import IS_ROOT, TOP, Case, is_alive, main, module, read, wait_for
+from odd import EXITS, FAILS, FAULTS, IN_HOST, IN_ZYGOTE, KILLED, NONE, OddDaemon
 
 
 def steps_of(name):
@@ -17,13 +18,17 @@ def steps_of(name):
 
 
 class Steps(Case):
+    uid = None
+
     @classmethod
     def setUpClass(cls):
-        cls.daemon = OddDaemon("sandbox-host")
+        cls.daemon = OddDaemon("sandbox-host", uid=cls.uid)
 
     def setUp(self):
         super().setUp()
         self.addCleanup(self.daemon.plant, NONE)
+        self.client.create("other", module("tally"), profile="high")
+        self.other, self.asked, self.spawner = self.client.info("other")["pid"], 0, self.daemon.pid
 
     def mounts(self):
         """In the daemon's view; others come and go elsewhere on the machine."""
@@ -33,8 +38,14 @@ class Steps(Case):
     def down(self, name):
         self.client.create(name, module("tally"), profile="high")
         self.client.rpc("sandbox.stop", id=name, state="fresh")
-        wait_for(lambda: not self.daemon.hosts(), "the end of the host")
+        wait_for(lambda: self.daemon.hosts() == [self.other], "the end of the host")
         return self.mounts()
+
+    def others_live(self):
+        self.asked += 1
+        self.assertEqual(self.client.call("other", "increment"), {"count": self.asked})
+        self.assertEqual((self.client.info("other")["pid"], self.daemon.pid), (self.other, self.spawner))
+        self.assertIsNone(self.daemon.process.poll())
 
     def starts(self):
         """None, or the error."""
@@ -50,7 +61,8 @@ class Steps(Case):
         self.assertEqual(error is not None, reached > 0, (step, error))
         if error:
             self.assertEqual((self.client.status("s"), self.client.info("s")["pid"]), ("failed", None), step)
-            wait_for(lambda: not self.daemon.hosts(), "the end of what failed at %s" % step)
+            wait_for(lambda: self.daemon.hosts() == [self.other], "the end of what failed at %s" % step)
+            self.others_live()
             self.assertEqual(self.mounts(), mounts, step)
             self.assertIsNone(self.starts(), step)
         self.assertEqual(self.client.call("s", "increment"), {"count": 1}, step)
@@ -61,7 +73,7 @@ class Steps(Case):
         mounts = self.down("s")
         made = []
         for step in steps_of("birth.c"):
-            for fate in (FAILS, KILLED, EXITS):
+            for fate in (FAILS, KILLED, EXITS, FAULTS):
                 error = self.try_step(fate, IN_HOST, step, mounts)
                 if not error:
                     break  # a protection that isn't to be had here, or isn't needed
@@ -70,9 +82,11 @@ class Steps(Case):
                 if fate == FAILS:
                     self.assertIn("set-up step '%s' failed: Numerical argument out of domain" % step, error["message"])
                     self.assertEqual(error["data"]["stage"], step)
+                if fate == FAULTS:
+                    self.assertIn("SIGSEGV", error["message"])
                 said = "set-up step" in error["message"]  # a first process of a pid namespace can't kill itself, and goes on to fail
                 self.assertEqual(error["data"].get("stage"), step if said else None, error)  # none of an earlier start stays
-        self.assertGreaterEqual(len(made), 3 * 8, made)  # limits, session, name and so on are made everywhere
+        self.assertGreaterEqual(len(made), 4 * 8, made)  # limits, session, name and so on are made everywhere
 
     def test_each_step_of_a_zygote(self):
         """One that ends while it gets ready is tried a few times; then those who wait are told."""
@@ -110,11 +124,17 @@ class Steps(Case):
                 self.wait_status("s", "failed")
                 info = self.client.info("s")
                 self.assertEqual((info["status_reason"], info["restart_count"], info["budget"]["used"]), ("restart budget used up", 2, 3))
-                self.assertEqual(self.daemon.hosts(), [])
+                self.assertEqual(self.daemon.hosts(), [self.other])
                 self.assertEqual(self.daemon.reached(), 2)
                 self.daemon.plant(NONE)
                 self.assertIsNone(self.starts())
                 self.client.destroy("s")
+
+
+@unittest.skipUnless(IS_ROOT, "the tests above are an ordinary user's already")
+class RootlessSteps(Steps):
+    """The same as an ordinary user's daemon makes its hosts: in user namespaces."""
+    uid = 65534
 
 
 if __name__ == "__main__":

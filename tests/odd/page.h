@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum odd_fate { ODD_NONE, ODD_FAILS, ODD_KILLED, ODD_EXITS };
+enum odd_fate { ODD_NONE, ODD_FAILS, ODD_KILLED, ODD_EXITS, ODD_FAULTS };
 
 struct odd_page {
 	int64_t wall_shift_us; /* the wall clock of control is so far ahead */

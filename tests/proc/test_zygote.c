@@ -122,7 +122,8 @@ static int living(struct fixture *f)
 	return n;
 }
 
-/* Killed again and again while hosts are being made: each start is answered by one host, and those that live don't notice. */
+/* Killed again and again while hosts are being made: each start is answered by one host, and those that live don't notice. Also where each host
+ * has a zygote of its own. */
 START_TEST(killed_zygotes_lose_no_start)
 {
 	struct fixture f;
@@ -139,7 +140,7 @@ START_TEST(killed_zygotes_lose_no_start)
 
 		(void)snprintf(name, sizeof name, "s%d", i);
 		hold(&f, name);
-		s[i] = start_asked(&f, name, "low", (struct host_limits){ 0 });
+		s[i] = start_asked_as(&f, name, "low", (struct host_limits){ 0 }, _i ? SPAWNER_F_FRESH : 0);
 		if (zygote > 0 && i % 2 == 0 && killed < KILLS)
 			killed += kill(zygote, SIGKILL) == 0;
 	}
@@ -153,6 +154,24 @@ START_TEST(killed_zygotes_lose_no_start)
 	for (int i = 0; i < CROWD; i++)
 		started_close(&s[i]);
 	started_close(&first);
+	daemon_finish(&f);
+}
+END_TEST
+
+START_TEST(unknown_flags)
+{
+	struct fixture f;
+	struct spawner_message m;
+
+	daemon_start(&f);
+	hold(&f, "a");
+	m = message_of(SPAWNER_START, "a");
+	(void)snprintf(m.name, sizeof m.name, "low");
+	m.flags = SPAWNER_F_FRESH | SPAWNER_F_KILLED;
+	m = ask(&f, m, NULL, 0, NULL, NULL);
+	ck_assert_uint_eq(m.op, SPAWNER_ERROR);
+	ck_assert_int_eq(m.status, EINVAL);
+	ck_assert_int_eq(living(&f), 0);
 	daemon_finish(&f);
 }
 END_TEST
@@ -274,5 +293,5 @@ END_TEST
 CHECK_MAIN("zygote", tcase_add_unchecked_fixture(tc, fixture_root_make, fixture_root_remove);
 	tcase_add_loop_test(tc, failed_steps_are_named, 0, sizeof failures / sizeof *failures);
 	tcase_add_loop_test(tc, unanswered_starts_are_asked_again, 0, sizeof faults / sizeof *faults);
-	tcase_add_test(tc, killed_zygotes_lose_no_start); tcase_add_test(tc, kill_before_birth);
+	tcase_add_loop_test(tc, killed_zygotes_lose_no_start, 0, 2); tcase_add_test(tc, unknown_flags); tcase_add_test(tc, kill_before_birth);
 	tcase_add_test(tc, few_are_made_at_once); tcase_add_test(tc, hosts_leave_nothing))

@@ -415,19 +415,25 @@ struct started {
 	int channel, out, error;
 };
 
-/* Asked for under a profile; the process may still be to come. */
-static inline struct started start_asked(struct fixture *f, const char *sandbox, const char *profile, struct host_limits limits)
+/* Asked for under a profile, with SPAWNER_F_FRESH or not; the process may still be to come. */
+static inline struct started start_asked_as(struct fixture *f, const char *sandbox, const char *profile, struct host_limits limits, uint32_t flags)
 {
 	struct spawner_message m = message_of(SPAWNER_START, sandbox), reply;
 	int fds[FD_MESSAGE_MAX];
 	size_t n = 0;
 
 	m.limits = limits;
+	m.flags = flags;
 	(void)snprintf(m.name, sizeof m.name, "%s", profile);
 	reply = ask(f, m, NULL, 0, fds, &n);
 	ck_assert_msg(reply.op == SPAWNER_STARTED, "START: %s", reply.text);
 	ck_assert_uint_eq(n, 3);
 	return (struct started){ reply.generation, reply.pid, fds[0], fds[1], fds[2] };
+}
+
+static inline struct started start_asked(struct fixture *f, const char *sandbox, const char *profile, struct host_limits limits)
+{
+	return start_asked_as(f, sandbox, profile, limits, 0);
 }
 
 /* Under the profile that takes least away, so that a host can tell what it sees; and born. */

@@ -48,6 +48,8 @@ START_TEST(defaults_of_root)
 	ck_assert_uint_eq(c.max_jobs, 2);
 	ck_assert_uint_eq(c.compile_timeout_ms, DEFAULT_COMPILE_TIMEOUT_MS);
 	ck_assert_uint_eq(c.shutdown_timeout_ms, DEFAULT_DAEMON_SHUTDOWN_MS);
+	ck_assert_uint_eq(c.zygote_hosts, DEFAULT_ZYGOTE_HOSTS);
+	ck_assert_uint_eq(c.zygote_age_ms, DEFAULT_ZYGOTE_AGE_MS);
 	ck_assert_uint_eq(c.compile_memory_bytes, DEFAULT_COMPILE_MEMORY_BYTES);
 	ck_assert_uint_eq(c.n_administrators + c.n_operators + c.everyone_operates, 0);
 	ck_assert_msg(config_check(&c, &e) == 0, "%s", e.text);
@@ -124,7 +126,9 @@ START_TEST(every_key)
 		"max_jobs = 8\n"
 		"compile_memory_bytes = 16777216\n"
 		"compile_timeout_ms = 100\n"
-		"shutdown_timeout_ms = 1000";
+		"shutdown_timeout_ms = 1000\n"
+		"zygote_hosts = 7\n"
+		"zygote_age_ms = 1000";
 	const char *names[64];
 	struct config c;
 	struct err e;
@@ -155,12 +159,14 @@ START_TEST(every_key)
 	ck_assert_uint_eq(c.compile_memory_bytes, 16777216);
 	ck_assert_uint_eq(c.compile_timeout_ms, 100);
 	ck_assert_uint_eq(c.shutdown_timeout_ms, 1000);
+	ck_assert_uint_eq(c.zygote_hosts, 7);
+	ck_assert_uint_eq(c.zygote_age_ms, 1000);
 	ck_assert_msg(config_check(&c, &e) == 0, "%s", e.text);
 	ck_assert_uint_eq(c.n_administrator_groups, 2);
 	ck_assert_uint_eq(c.administrator_groups[0], 27);
 	ck_assert_uint_eq(c.n_operator_groups, 1);
 	ck_assert_uint_eq(c.operator_groups[0], 100);
-	ck_assert_uint_eq(n, 20);
+	ck_assert_uint_eq(n, 22);
 	for (size_t i = 0; i < n; i++)
 		ck_assert_msg(strstr(text, names[i]), "%s isn't tested", names[i]);
 	ck_assert_int_eq(parse(&c, "operators = *", &e), 0);
@@ -248,6 +254,8 @@ static const struct {
 	{ "max_processes = +1", ERR_BAD_PARAM, 1, "max_processes", "" },
 	{ "compile_timeout_ms = 1", ERR_BAD_PARAM, 1, "compile_timeout_ms", "" },
 	{ "shutdown_timeout_ms = 999", ERR_BAD_PARAM, 1, "shutdown_timeout_ms", "" },
+	{ "zygote_hosts = 0", ERR_BAD_PARAM, 1, "zygote_hosts", "" },
+	{ "zygote_age_ms = 999", ERR_BAD_PARAM, 1, "zygote_age_ms", "" },
 	{ "compile_memory_bytes = 1", ERR_BAD_PARAM, 1, "compile_memory_bytes", "" },
 };
 

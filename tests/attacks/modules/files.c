@@ -399,6 +399,15 @@ static int terminal(struct sbx *x, void *self)
 	return said(x, r);
 }
 
+/* Whoever opens the file for writing waits until the lease is given back, or for three quarters of a minute. It stays open. */
+static int lease(struct sbx *x, void *self)
+{
+	int fd = open(path_of(x), O_RDONLY | O_CLOEXEC);
+
+	(void)self;
+	return said(x, fd < 0 ? -1 : fcntl(fd, F_SETLEASE, F_RDLCK));
+}
+
 static int core_here(struct sbx *x, void *self)
 {
 	(void)self;
@@ -418,4 +427,4 @@ ATTACKS(files, ATTACK(read_file), ATTACK(read_end), ATTACK(list_folder), ATTACK(
 	ATTACK(remove_file), ATTACK(rename_file), ATTACK(hard_link), ATTACK(symbolic_link), ATTACK(change_mode), ATTACK(change_owner),
 	ATTACK(change_times), ATTACK(set_attribute), ATTACK(watch_folder), ATTACK(climb), ATTACK(chroot_out), ATTACK(leaked),
 	ATTACK(by_handle), ATTACK(metadata), ATTACK(follow_link), ATTACK(overwrite_program), ATTACK(terminal),
-	ATTACK(core_here));
+	ATTACK(core_here), ATTACK(lease));

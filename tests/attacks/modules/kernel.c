@@ -259,6 +259,51 @@ static int set_clock(struct sbx *x, void *self)
 	}
 }
 
+/* ---- what only the machine's administrator may: the mildest of each kind ---- */
+
+/* Not a reboot: whether Ctrl-Alt-Del is one. n: 1 yes, 0 it tells init. */
+static int reboot_key(struct sbx *x, void *self)
+{
+	(void)self;
+	return said(x, syscall(SYS_reboot, 0xfee1dead, 672274793, n_of(x) ? 0x89abcdef : 0, NULL));
+}
+
+static int swap_on(struct sbx *x, void *self)
+{
+	(void)self;
+	return said(x, syscall(SYS_swapon, path_of(x), 0));
+}
+
+/* Every process that ends is written into the file. */
+static int accounting(struct sbx *x, void *self)
+{
+	(void)self;
+	return said(x, syscall(SYS_acct, path_of(x)));
+}
+
+#if defined __x86_64__
+/* A child that has got the right to ports (n: 0 by ioperm, 1 by iopl) reads one that does nothing, which kills it without that right, and
+ * stays under its name. */
+static int ports(struct sbx *x, void *self)
+{
+	const char *t = text_of(x);
+	long n = n_of(x);
+	pid_t pid = fork();
+
+	(void)self;
+	if (pid == 0) {
+		unsigned char v;
+
+		signal(SIGSEGV, SIG_DFL);
+		if ((n ? syscall(SYS_iopl, 3) : syscall(SYS_ioperm, 0x80ul, 1ul, 1)) < 0)
+			_exit(1);
+		__asm__ volatile("inb $0x80, %0" : "=a"(v));
+		stay(t);
+	}
+	return said(x, pid);
+}
+#endif
+
 /* ---- other doors to the same kernel ---- */
 
 #if defined __x86_64__
@@ -293,6 +338,6 @@ ATTACKS(kernel, ATTACK(unshare_into), ATTACK(clone_into), ATTACK(clone3_into), A
 	ATTACK(host_name), ATTACK(ring), ATTACK(old_aio), ATTACK(user_faults), ATTACK(bpf_map), ATTACK(bpf_program), ATTACK(perf),
 	ATTACK(all_files), ATTACK(watch), ATTACK(secret_memory), ATTACK(memory_file), ATTACK(queue), ATTACK(own_filter), ATTACK(kernel_log),
 #if defined __x86_64__
-	ATTACK(door_32), ATTACK(door_x32),
+	ATTACK(door_32), ATTACK(door_x32), ATTACK(ports),
 #endif
-	ATTACK(set_clock));
+	ATTACK(set_clock), ATTACK(reboot_key), ATTACK(swap_on), ATTACK(accounting));

@@ -207,4 +207,11 @@ static int name_lookup(struct sbx *x, void *self)
 	return said(x, r);
 }
 
-ATTACKS(look, ATTACK(environment), ATTACK(started_with), ATTACK(ten_threads), ATTACK(libc_calls), ATTACK(keep), ATTACK(name_lookup));
+/* A line of its log. */
+static int print(struct sbx *x, void *self)
+{
+	(void)self;
+	return said(x, printf("%s\n", text_of(x)));
+}
+
+ATTACKS(look, ATTACK(environment), ATTACK(started_with), ATTACK(ten_threads), ATTACK(libc_calls), ATTACK(keep), ATTACK(print), ATTACK(name_lookup));

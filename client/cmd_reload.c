@@ -142,7 +142,7 @@ static void print_result(const char *id, struct json_span result)
 {
 	struct json_span pinned = json_get(result, "pinned");
 	double probation_ms;
-	int64_t before = 0;
+	int64_t before = 0, since;
 
 	(void)json_i64(json_get(result, "from"), &before);
 	if (json_string_is(json_get(result, "outcome"), "no_change")) {
@@ -155,6 +155,12 @@ static void print_result(const char *id, struct json_span result)
 	}
 	print_head(id, result);
 	print_report(json_get(result, "report"));
+	if (json_i64(json_get(result, "acknowledged_since"), &since)) {
+		char *at = output_time(json_get(result, "saved_at"));
+
+		(void)printf("  with the state saved at %s: %" PRId64 " acknowledged calls since then are given up\n", at, since);
+		free(at);
+	}
 	if (json_f64(json_get(result, "probation_ms"), &probation_ms))
 		(void)printf("  on probation for %.0f s: a fault of its code brings version %" PRId64 " back; sandboxctl commit %s ends that\n",
 			probation_ms / 1000, before, id);

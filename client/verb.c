@@ -108,9 +108,17 @@ const struct verb verbs[] = {
 		.example = "sandboxctl reload web counter_v2.c" },
 	{ .name = "rollback", .method = METHOD_SANDBOX_ROLLBACK, .run = cmd_rollback_run, .operands = "ID [VERSION]",
 		.operand_params = { "id", "version" }, .min_operands = 1, .max_operands = 2,
-		.example = "sandboxctl rollback web 1" },
+		.notes = "With --state saved the version begins with the state that was saved when it was left, if that is kept (history): what\n"
+			 "was acknowledged since then is given up, and the answer says how much.",
+		.own = { { .name = "to", .param = "version" } },
+		.example = "sandboxctl rollback web --to 1 --state saved" },
 	{ .name = "versions", .method = METHOD_VERSION_LIST, .run = cmd_versions_run, .operands = "ID",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl versions web" },
+	{ .name = "history", .method = METHOD_VERSION_HISTORY, .run = cmd_history_run, .operands = "ID",
+		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1,
+		.notes = "CALLS and FAILURES are answers, and those of them that were errors; CRASHES abnormal ends of its processes, FAULTS those by\n"
+			 "its own code; REFUSED failed reloads to it. SAVED is when the state was saved that rollback --state saved brings back.",
+		.example = "sandboxctl history web" },
 	{ .name = "commit", .method = METHOD_VERSION_COMMIT, .run = cmd_commit_run, .operands = "ID",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl commit web" },
 	{ .name = "logs", .method = METHOD_LOG_READ, .run = cmd_logs_run, .operands = "ID",

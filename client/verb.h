@@ -72,6 +72,7 @@ int cmd_cast_run(struct ctl *s);
 int cmd_wait_run(struct ctl *s);
 int cmd_new_run(struct ctl *s);
 int cmd_versions_run(struct ctl *s);
+int cmd_history_run(struct ctl *s);
 int cmd_commit_run(struct ctl *s);
 int cmd_logs_run(struct ctl *s);
 int cmd_events_run(struct ctl *s);

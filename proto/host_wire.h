@@ -32,7 +32,7 @@ enum host_message_type {
 	HOST_ACK,       /* sequence = replies up to it are acknowledged; every message to the host carries it too */
 	HOST_QUERY,     /* a new control asks -> STATUS, then every unacknowledged REPLY again */
 	HOST_REHEARSE,  /* number = serial of the candidate; {"path","timeout_ms","backwards":bool}: a forked copy loads it,
-	                   restores a save of the present state, migrates, checks, saves again -> REHEARSED. Calls go on meanwhile */
+	                   restores a save of the present state (HOST_F_STATE: the sealed one in fd), migrates, checks, saves again -> REHEARSED. Calls go on meanwhile */
 	HOST_QUIESCE,   /* number = serial; after the calls sent before it -> QUIESCED; from here no CALL until COMMIT or ABORT */
 	HOST_SAVE,      /* number = serial; fd = writable memfd, value[0] = its size: the state is saved into it -> SAVED. May follow QUIESCE at once.
 	                   Declared state is read by the host itself, behind a guard; what module code writes, or reading that faults, by a forked copy */

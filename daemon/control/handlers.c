@@ -59,6 +59,7 @@ rpc_handler *const rpc_handlers[METHOD__N] = {
 	[METHOD_REQUEST_OUTCOME] = request_outcome,
 	[METHOD_RPC_DISCOVER] = rpc_discover,
 	[METHOD_VERSION_LIST] = version_list,
+	[METHOD_VERSION_HISTORY] = version_history,
 	[METHOD_VERSION_COMMIT] = version_commit,
 	[METHOD_LOG_READ] = log_read,
 	[METHOD_EVENT_READ] = event_read,
@@ -181,6 +182,14 @@ const struct rpc_done *version_commit(struct control *c, struct rpc_request *r)
 	struct sandbox *sb = handler_sandbox(c, r, &e);
 
 	return sb ? sandbox_version_commit(sb, r) : rpc_error(r, &e, NULL);
+}
+
+const struct rpc_done *version_history(struct control *c, struct rpc_request *r)
+{
+	struct err e = ERR_INIT;
+	struct sandbox *sb = handler_sandbox(c, r, &e);
+
+	return sb ? sandbox_version_history(sb, r) : rpc_error(r, &e, NULL);
 }
 
 const struct rpc_done *version_list(struct control *c, struct rpc_request *r)

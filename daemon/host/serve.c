@@ -212,7 +212,7 @@ static const struct serve_row {
 	[HOST_CALL]     = { serve_call,   HOST_REPLY,     { REFUSE, DO,     REFUSE,  REFUSE }, NO_FD, false },
 	[HOST_ACK]      = { serve_ack,    HOST_STATUS,    { DO,     DO,     DO,      DO }, NO_FD, true },
 	[HOST_QUERY]    = { serve_query,  HOST_STATUS,    { DO,     DO,     DO,      DO }, NO_FD, true },
-	[HOST_REHEARSE] = { txn_rehearse, HOST_REHEARSED, { REFUSE, DO,     DO,      REFUSE }, NO_FD, false },
+	[HOST_REHEARSE] = { txn_rehearse, HOST_REHEARSED, { REFUSE, DO,     DO,      REFUSE }, MAY_FD, false },
 	[HOST_QUIESCE]  = { txn_quiesce,  HOST_QUIESCED,  { END,    DO,     DO,      END }, NO_FD, false },
 	[HOST_SAVE]     = { txn_save,     HOST_SAVED,     { REFUSE, DO,     DO,      REFUSE }, MUST_FD, false },
 	[HOST_LOAD]     = { txn_load,     HOST_LOADED,    { REFUSE, REFUSE, DO,      REFUSE }, MUST_FD, false },

@@ -113,6 +113,7 @@ void exit_record(struct sandbox *sb, const struct spawner_message *m)
 	x->exit = life_exit_class(x->wait_status, h && h->asked, h && h->killed);
 	if (h && h->kill_text[0])
 		x->exit = LIFE_EXIT_ERROR;
+	sandbox_account_exit(sb);
 	reason_of(x, h, m, sb->life.killed);
 	if (h && h->has_death)
 		death_text(x, &h->death);

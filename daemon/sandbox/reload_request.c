@@ -76,7 +76,7 @@ static void candidate_set(struct sandbox *sb)
 	sb->has_candidate = true;
 	durable_object(sb, sb->candidate.sha256);
 	/* Going back to code that is older than what runs: it can't know newer fields, so nothing may be reset silently. */
-	sb->reload.backwards = known && known->number < sb->versions.current;
+	sb->reload.backwards = known && known->number < sb->versions.current && !sb->reload.from_saved;
 	sb->reload.number = known ? known->number : 0;
 }
 
@@ -100,7 +100,7 @@ static void code_done(struct code *k, const struct err *e)
 	if (e) {
 		refuse(sb, e);
 	} else if (strcmp(k->sha256, versions_current(&sb->versions) ? versions_current(&sb->versions)->sha256 : "") == 0 &&
-		   sb->life.state == LIFE_RUNNING) {
+		   sb->life.state == LIFE_RUNNING && !sb->reload.from_saved) {
 		answer_no_change(sb);
 	} else if (is_refused(sb, k->sha256, &wrong)) {
 		refuse(sb, &wrong);
@@ -118,6 +118,8 @@ static void code_done(struct code *k, const struct err *e)
 		json_out_u64(o, "from", sb->versions.current);
 		json_out_text(o, "sha256", sb->candidate.sha256);
 		json_out_bool(o, "rollback", sb->reload.is_rollback);
+		if (sb->reload.from_saved)
+			json_out_text(o, "state", "saved");
 		json_out_bool(o, "check", sb->reload.is_check);
 		events_end(sb->control->events);
 		sandbox_txn_begin(sb, sb->reload.is_check ? TXN_CHECK : TXN_RELOAD);
@@ -154,6 +156,9 @@ const struct rpc_done *sandbox_rollback(struct sandbox *sb, struct rpc_request *
 	char folder[LIMIT_PATH_BYTES + 1];
 	uint32_t number = (uint32_t)rpc_integer(r, "version", sb->versions.previous);
 	const struct version *v = versions_find(&sb->versions, number);
+	const char *state = rpc_text(r, "state");
+	bool from_saved = state && strcmp(state, "saved") == 0;
+	struct left_state left = { .fd = -1 };
 	struct err e = ERR_INIT;
 
 	if (reload_check(sb, &e) < 0)
@@ -165,7 +170,12 @@ const struct rpc_done *sandbox_rollback(struct sandbox *sb, struct rpc_request *
 			err_set(&e, ERR_VERSION_NOT_FOUND, "sandbox %s has no version %u", sb->spec.id, number);
 		return rpc_error(r, &e, NULL);
 	}
-	sb->reload = (struct reload){ .active = true, .request = r, .is_rollback = true, .force = rpc_bool(r, "force", false) };
+	if (from_saved && left_states_get(&sb->left, number, &left, &e) < 0) {
+		err_prefix(&e, "rollback of %s to version %u", sb->spec.id, number);
+		return rpc_error(r, &e, NULL);
+	}
+	sb->reload = (struct reload){ .active = true, .request = r, .is_rollback = true, .force = rpc_bool(r, "force", false),
+		.from_saved = from_saved, .left = left };
 	sandbox_hold(sb);
 	sandbox_folder(sb, folder);
 	code_begin_stored(&sb->reload.code, sb->control, v->sha256, sb->spec.persist ? NULL : folder, code_done, sb);
@@ -192,6 +202,16 @@ static cJSON *steps_json(const struct reload *rl)
 	return steps;
 }
 
+/* What a rollback with the saved state gives up. */
+static void saved_json(const struct sandbox *sb, cJSON *result)
+{
+	const struct left_state *l = &sb->reload.left;
+
+	cJSON_AddStringToObject(result, "state_from", "saved");
+	cJSON_AddNumberToObject(result, "saved_at", (double)l->at_ms);
+	cJSON_AddNumberToObject(result, "acknowledged_since", (double)(sb->calls.done - l->calls_done));
+}
+
 static cJSON *success_json(const struct sandbox *sb, const struct txn_actions *a)
 {
 	const struct reload *rl = &sb->reload;
@@ -211,6 +231,8 @@ static cJSON *success_json(const struct sandbox *sb, const struct txn_actions *a
 	cJSON_AddNumberToObject(result, "calls_queued", rl->calls_queued);
 	cJSON_AddNumberToObject(result, "calls_running", rl->calls_running);
 	add_raw(result, "pinned", a->not_unloaded ? "\"the old code did not end its unmake in time\"" : rl->pinned);
+	if (rl->from_saved)
+		saved_json(sb, result);
 	if (probation_active(&sb->trial.probation))
 		cJSON_AddNumberToObject(result, "probation_ms", sb->spec.probation_ms);
 	if (a->host_gone)
@@ -307,11 +329,16 @@ void reload_answer(struct sandbox *sb, const struct txn_actions *a)
 			durable_answer(sb, r, checked_json(sb));
 		reload_fini(&sb->reload);
 	} else if (a->ok) {
+		versions_note_reload(&sb->versions, sb->reload.is_rollback, (uint64_t)sb->reload.pause_us, sb->reload.state_bytes);
 		o = events_begin(sb->control->events, "reload.committed", sb->spec.id, sb->spec.owner);
 		json_out_u64(o, "from", sb->reload.from);
 		json_out_u64(o, "to", sb->reload.to_hint);
 		json_out_i64(o, "pause_us", sb->reload.pause_us);
 		json_out_u64(o, "state_bytes", sb->reload.state_bytes);
+		if (sb->reload.from_saved) {
+			json_out_text(o, "state_from", "saved");
+			json_out_u64(o, "acknowledged_since", sb->calls.done - sb->reload.left.calls_done);
+		}
 		json_out_u64(o, "calls_queued", sb->reload.calls_queued);
 		if (sb->reload.report)
 			json_out_raw(o, "report", sb->reload.report, strlen(sb->reload.report));
@@ -323,6 +350,8 @@ void reload_answer(struct sandbox *sb, const struct txn_actions *a)
 	} else {
 		struct err e;
 
+		if (!sb->reload.is_check)
+			versions_note_failed(&sb->versions, sb->reload.number);
 		failure_text(sb, a, &e);
 		o = events_begin(sb->control->events, "reload.failed", sb->spec.id, sb->spec.owner);
 		json_out_text(o, "step", txn_step_text(a->failed_step));

@@ -15,6 +15,7 @@
  *   freeze.c    its processes are stopped and go on
  *   watch.c     the heartbeat
  *   explain.c   the decision log
+ *   history.c   what each version has done, and the states that they were left with
  *   restore.c   it comes back after a restart of the machine
  *   info.c      shows it
  * Loop thread only. */
@@ -30,6 +31,7 @@
 #include "daemon/sandbox/calls.h"
 #include "daemon/sandbox/code.h"
 #include "daemon/sandbox/durable.h"
+#include "daemon/sandbox/left_states.h"
 #include "daemon/control/control.h"
 #include "daemon/sandbox/host_link.h"
 #include "daemon/front/rpc.h"
@@ -118,6 +120,8 @@ struct reload {
 	bool has_code;
 	bool is_rollback, is_check, backwards;
 	bool force;                      /* also what is quarantined */
+	bool from_saved;                 /* the candidate takes left.fd's state instead of the present one */
+	struct left_state left;          /* its fd is owned */
 	uint32_t number;                 /* of the candidate, if it is in the history; 0 */
 	uint32_t from, to_hint;          /* to_hint: rollback's target */
 	unsigned calls_queued, calls_running; /* waiting and unanswered when the hold began; queued counts those that came later too */
@@ -164,6 +168,11 @@ struct sandbox {
 	bool txn_stepping, txn_recovered;
 	struct reload reload;
 	struct trial trial;
+	struct left_states left;         /* what its versions were left with */
+	struct {
+		uint64_t done, refused;  /* of calls: up to here they are in the figures of versions */
+		int64_t since_ms;        /* monotonic: a process serves, and its time up to here is; 0: none does */
+	} account;
 	int state_fd;                    /* the state being made or kept; -1 */
 	uint64_t state_bytes;
 	char state_from[32];             /* what the running process began with: "fresh", "stop", "reload" */
@@ -257,6 +266,14 @@ void explain_note(struct sandbox *sb, enum decision_kind kind, const char *what)
 void explain_save(const struct sandbox *sb, struct json_out *o);
 void explain_load(struct sandbox *sb, struct json_span saved);
 const struct rpc_done *sandbox_explain(struct sandbox *sb, struct rpc_request *r);
+
+/* ---- history.c ---- */
+/* What the current version has done since the last time goes into its figures: to be called before another is current, and before they are shown. */
+void sandbox_account(struct sandbox *sb);
+void sandbox_account_exit(struct sandbox *sb); /* its process has ended (last_exit) */
+/* At a commit, while state_fd is the sealed state that `version` was left with. */
+void sandbox_left(struct sandbox *sb, uint32_t version);
+const struct rpc_done *sandbox_version_history(struct sandbox *sb, struct rpc_request *r);
 
 /* ---- freeze.c ---- */
 void freeze_do(struct sandbox *sb);         /* LIFE_DO_FREEZE */

@@ -73,6 +73,8 @@ static void send_candidate(struct sandbox *sb, enum host_message_type type, int 
 		json_out_u64(&o, "timeout_ms", sb->txn_policy.timeout_ms[TXN_REHEARSE]);
 	json_out_bool(&o, "backwards", sb->reload.backwards);
 	json_out_object_end(&o);
+	if (sb->reload.from_saved)
+		state_fd = sb->reload.left.fd;
 	(void)host_link_send(&sb->host->link, type, sb->candidate_serial, 0, b.data, b.size, state_fd);
 	buf_fini(&b);
 }
@@ -192,6 +194,8 @@ static void do_adopt(struct sandbox *sb)
 	uint32_t before = sb->versions.current;
 
 	(void)FAULT(RELOAD_ADOPT);
+	sandbox_account(sb);
+	sandbox_left(sb, before);
 	sb->serial = sb->candidate_serial;
 	sb->reload.to_hint = versions_commit(&sb->versions, &sb->candidate, clock_wall_ms());
 	sb->has_candidate = false;
@@ -200,7 +204,7 @@ static void do_adopt(struct sandbox *sb)
 		sb->module = sb->reload.module;
 		sb->reload.module = NULL;
 	}
-	(void)snprintf(sb->state_from, sizeof sb->state_from, "reload");
+	(void)snprintf(sb->state_from, sizeof sb->state_from, sb->reload.from_saved ? "saved" : "reload");
 	sandbox_keep_spec(sb);
 	durable_write(sb);
 	events_add(sb->control->events, "version.current", sb->spec.id, sb->spec.owner, "sha256", sb->candidate.sha256);
@@ -395,5 +399,7 @@ void reload_fini(struct reload *rl)
 	free(rl->report);
 	free(rl->module);
 	free(rl->pinned);
+	if (rl->from_saved)
+		fd_close(&rl->left.fd);
 	*rl = (struct reload){ 0 };
 }

@@ -197,6 +197,8 @@ static void on_ready(struct sandbox *sb, const struct host_message *head, const 
 		return;
 	sb->host->ready = true;
 	sb->host->calls_done = sb->calls.done;
+	sandbox_account(sb);
+	sb->account.since_ms = clock_monotonic_ms();
 	sb->serial = sb->host->serial;
 	sandbox_path(sb, sb->serial, path);
 	(void)unlink(path);

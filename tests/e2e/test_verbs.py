@@ -17,7 +17,7 @@ VERBS = {  # operands that name the sandbox `x`
     "group-create": ["g"], "group-list": [], "group-info": ["x"], "group-destroy": ["x"], "group-add": ["x", "y"], "group-remove": ["x", "y"],
     "group-start": ["x"], "group-stop": ["x"], "group-restart": ["x"], "group-reset": ["x"], "tree": [],
     "call": ["x", "get"], "cast": ["x", "get"],
-    "wait": ["x", "--for", "running"], "reload": ["x", COUNTER2], "rollback": ["x"], "versions": ["x"], "commit": ["x"], "logs": ["x"], "events": [],
+    "wait": ["x", "--for", "running"], "reload": ["x", COUNTER2], "rollback": ["x"], "versions": ["x"], "history": ["x"], "commit": ["x"], "logs": ["x"], "events": [],
     "ping": [], "daemon-info": [], "shutdown": [], "outcome": ["key"], "discover": [],
 }
 
@@ -63,6 +63,8 @@ class Verbs(Case):
         self.assertIn("2 -> 1", self.run_ctl(DONE, "rollback", "x").out)
         self.assertEqual(self.run_ctl(DONE, "rollback", "x", "2", "--json")["to"], 2)
         self.assertEqual(self.both(DONE, "versions", "x")["current"], 2)
+        h = self.both(DONE, "history", "x")
+        self.assertEqual((h["current"], h["reloads"], h["rollbacks"], h["failed_reloads"]), (2, 3, 2, 0))
         self.assertEqual(self.both(DONE, "info", "x")["id"], "x")
         self.assertEqual([r["protection"] for r in self.both(DONE, "security", "x")["security"]][:2], ["own uid", "groups"])
         self.assertEqual(self.run_ctl(DONE, "info", "x", "--functions").out.split(), ["increment", "work", "get", "set_step"])
@@ -103,6 +105,7 @@ class Verbs(Case):
         self.ctl("create", "x", COUNTER1)
         self.both(NOT_FOUND, "rollback", "x", "7", says="version_not_found")
         self.both(NOT_FOUND, "rollback", "x", says="version_not_found")
+        self.both(NOT_FOUND, "rollback", "x", "--to", "1", "--state", "saved", says="state_not_found")
         self.both(NOT_FOUND, "call", "x", "no_such", says="unknown_function")
         self.both(NOT_FOUND, "reload", "x", "--object", "0" * 64, says="object_not_found")
         self.assertEqual(self.ctl("events", "--sandbox", "nobody").status, DONE)
@@ -124,7 +127,7 @@ class Verbs(Case):
         self.both(STATE, "reload", "x", COUNTER2, says="wrong_state")
         self.both(STATE, "rollback", "x", says="wrong_state")
         self.assertEqual(self.ctl("stop", "x").status, DONE)  # already what was asked for
-        for verb in ("info", "versions", "logs"):
+        for verb in ("info", "versions", "history", "logs"):
             self.both(DONE, verb, "x")
         self.ctl("restart", "x")
         self.assertEqual(self.ctl("call", "x", "get").status, DONE)
@@ -172,6 +175,9 @@ class Verbs(Case):
         r = self.ctl("creat", "x", COUNTER1)
         self.assertIn("did you mean 'create'?", r.err)
         self.both(USAGE, "stop", "x", "--state", "sometimes")
+        self.both(USAGE, "rollback", "x", "--state", "older")
+        self.both(USAGE, "rollback", "x", "--to", "first")
+        self.both(USAGE, "rollback", "x", "1", "--to", "1")
         self.both(USAGE, "create", "x", COUNTER1, "--restart", "never")
         self.both(USAGE, "create", "x", COUNTER1, "--intensity", "-1")
         self.both(USAGE, "create", "x", COUNTER1, "--config", "[]")

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cmd_reload.h"
 #include "client/ctl.h"
 #include "client/output.h"
 
@@ -174,13 +175,18 @@ static void print_result(const char *id, struct json_span result)
 	}
 }
 
-static int show(const struct ctl *s, struct rpcclient_reply *r)
+void cmd_reload_show(const struct ctl *s, const struct rpcclient_reply *r)
 {
 	if (!ctl_json_done(s, r)) {
 		output_lines(stderr, json_get(json_get(r->result, "compiler"), "warnings"));
 		if (!s->args->quiet)
 			print_result(s->args->operands[0], r->result);
 	}
+}
+
+static int show(const struct ctl *s, struct rpcclient_reply *r)
+{
+	cmd_reload_show(s, r);
 	rpcclient_reply_fini(r);
 	return 0;
 }

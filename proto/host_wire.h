@@ -43,6 +43,8 @@ enum host_message_type {
 	HOST_PING,      /* number of the ping -> ALIVE, from the loop: it doesn't wait behind calls that wait */
 	HOST_PREPARE,   /* number = serial; fd = the memfd that SAVE will bring, value[0] = bytes expected: its memory and the candidate's are
 	                   made ready, piece by piece between calls -> PREPARED. A wish: what can't be had is left */
+	HOST_SHOW,      /* number of the question, value[0] = enum show_what; HOST_F_STATE: fd = a sealed state, else the present one: a forked copy
+	                   shows it -> SHOWN. Calls go on meanwhile */
 	HOST_TO_HOST__N,
 
 	/* ---- host -> control ---- */
@@ -64,8 +66,12 @@ enum host_message_type {
 	HOST_CAST_ENDED,  /* number = a cast that was answered; status 0, or 1: error body, its step is the function. Not kept, not repeated */
 	HOST_ALIVE,       /* number = the ping that it answers; 0: by itself, since the function that runs counts its beat up */
 	HOST_PREPARED,    /* number = serial */
+	HOST_SHOWN,       /* number of the question; status 0: {"state_version","state_bytes","state","timers","own"}, {"state_version","state","structs"},
+	                     or {"state_bytes","same","report"}; 1: error body */
 	HOST_TO_CONTROL__N
 };
+
+enum show_what { SHOW_STATE, SHOW_SCHEMA, SHOW_CHECK, SHOW__N };
 
 enum host_phase { HOST_PHASE_EMPTY, HOST_PHASE_SERVING, HOST_PHASE_QUIESCED, HOST_PHASE_LOADED };
 

@@ -161,6 +161,18 @@ const struct method methods[METHOD__N] = {
 		{ P("request_key", PARAM_TEXT, true, 1, LIMIT_REQUEST_KEY_BYTES, NULL, "the key that was sent with it") } },
 	[METHOD_RPC_DISCOVER] = { "rpc.discover", RIGHT_ANY, "Describe all methods, their parameters, results and errors.",
 		"an OpenRPC 1.3 document", { { 0 } } },
+	[METHOD_STATE_GET] = { "state.get", RIGHT_OPERATOR, "Show the state of a running sandbox as JSON, by the names of its fields; calls go on.",
+		"{id, version, state_version, state_bytes, state, timers: {name: [ms left, period or 0]} | null, own: what the module's save wrote | null}",
+		{ P_THE_ID, P("version", PARAM_INTEGER, false, 1, INT32_MAX, NULL, "the state that this version was left with (the present one)") } },
+	[METHOD_STATE_CHECK] = { "state.check", RIGHT_OPERATOR,
+		"Prove that the state survives: saved, restored into a new instance of the same code and saved again it must be the same bytes. With code: would that take the"
+		" present state? As sandbox.reload with check.",
+		"{id, version, state_bytes, same, state_bytes_again, differs_at, report}; with code as sandbox.reload",
+		{ P_THE_ID, P_CODE, P("rehearse_timeout_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "as in sandbox.reload (10000)") } },
+	[METHOD_SCHEMA_GET] = { "schema.get", RIGHT_OPERATOR, "Show what a version's state is made of: fields with kinds, defaults, ranges, earlier names.",
+		"{id, version, state_version, state: [{name, kind, optional, default, range, was}], structs: [{name, fields}]}",
+		{ P_THE_ID, P("version", PARAM_INTEGER, false, 1, INT32_MAX, NULL,
+			"an older version, from the state that it was left with: kinds and earlier names (the current one)") } },
 	[METHOD_VERSION_LIST] = { "version.list", RIGHT_OPERATOR, "List the versions kept of a sandbox's module, newest first.",
 		"{id, module, current, versions: [{version, status, origin, sha256, bytes, state_version, loaded_at, first_loaded_at, loads, faults, quarantined, author,"
 		" source_name}]}", { P_THE_ID } },

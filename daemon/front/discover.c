@@ -92,6 +92,10 @@ static const char *const results[METHOD__N] = {
 	[METHOD_GROUP_RESTART] = "$group",
 	[METHOD_GROUP_RESET] = "$group",
 	[METHOD_GROUP_TREE] = "{groups: [$group], sandboxes: [$row]}",
+	[METHOD_STATE_GET] = "{id: s, version: i, state_version: i, state_bytes: i, state: o, timers: o~, own: a}",
+	[METHOD_STATE_CHECK] = ("{id?: s, version?: i, state_bytes: i, same?: b, state_bytes_again?: i, differs_at?: i, report?: o~, outcome?: s, from?: i, to?: i, rung?: s,"
+				" sha256?: s, steps_us?: o, total_us?: i, compiler?: {warnings: s}}"),
+	[METHOD_SCHEMA_GET] = "{id: s, version: i, state_version: i, state: a, structs: a}",
 	[METHOD_VERSION_LIST] = "{id: s, module?: s, current: i, versions: [$version]}",
 	[METHOD_VERSION_HISTORY] = ("{id: s, module?: s, current: i, total_versions: i, reloads: i, failed_reloads: i, rollbacks: i, returns: i, versions: ["
 				    "{version: i, sha256: s, bytes: i, state_version: i, loaded_at: i, first_loaded_at: i, loads: i, faults: i, quarantined?: s, author: i,"

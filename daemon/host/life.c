@@ -112,6 +112,7 @@ void life_stop(struct host *h, const struct host_message *head, const char *body
 	(void)FAULT(HOST_STOP);
 	copy_kill(&h->rehearsal);
 	copy_kill(&h->saving);
+	copy_kill(&h->showing);
 	code_unload(&h->candidate, cause);
 	if (h->now.instance) {
 		death_running("stop");

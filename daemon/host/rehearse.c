@@ -15,8 +15,7 @@ static void answer_error(struct copy_answer *answer, const struct err *e, const 
 	host_error_body(&answer->body, e, step);
 }
 
-/* The state in fresh memory, as a sealed memfd would hold it. */
-static void *save_to_memory(struct module_instance *m, uint64_t *ret_size, struct err *e)
+void *rehearse_save(struct module_instance *m, uint64_t *ret_size, struct err *e)
 {
 	struct err counting = ERR_INIT;
 	uint64_t size = 0, again = 0;
@@ -59,7 +58,7 @@ void rehearse_run(void *ctx, struct copy_answer *answer)
 	void *blob;
 
 	death_running("save");
-	blob = r->state_fd < 0 ? save_to_memory(r->host->now.instance, &size, &e) : NULL;
+	blob = r->state_fd < 0 ? rehearse_save(r->host->now.instance, &size, &e) : NULL;
 	if (!blob && r->state_fd < 0) {
 		answer_error(answer, &e, "save");
 		return;
@@ -72,7 +71,7 @@ void rehearse_run(void *ctx, struct copy_answer *answer)
 	}
 	death_running("save again");
 	began = clock_monotonic_us();
-	if (!save_to_memory(candidate.instance, &size_after, &e)) {
+	if (!rehearse_save(candidate.instance, &size_after, &e)) {
 		answer_error(answer, &e, "save again");
 		return;
 	}

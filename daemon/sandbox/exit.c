@@ -153,6 +153,7 @@ void sandbox_exited(struct sandbox *sb, const struct spawner_message *m)
 	host_abandon(h);
 	(void)snprintf(text, sizeof text, "%s%s%s", sb->last_exit.reason, sb->last_exit.text[0] ? ": " : "", sb->last_exit.text);
 	calls_crashed(&sb->calls, sb->spec.id, text);
+	look_ended(sb, text);
 	if (sandbox_found_exited(sb, found, adopted, m->started_ms))
 		(void)0; /* told as what a take-over found */
 	else if (txn_active(&sb->txn))

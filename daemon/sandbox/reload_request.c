@@ -58,7 +58,8 @@ static void set_timeouts(struct sandbox *sb)
 	sb->txn_policy = txn_policy_default();
 	if (!r)
 		return;
-	sb->txn_policy.timeout_ms[TXN_QUIESCE] = (uint32_t)rpc_integer(r, "quiesce_timeout_ms", DEFAULT_QUIESCE_TIMEOUT_MS);
+	if (!sb->reload.is_check)
+		sb->txn_policy.timeout_ms[TXN_QUIESCE] = (uint32_t)rpc_integer(r, "quiesce_timeout_ms", DEFAULT_QUIESCE_TIMEOUT_MS);
 	sb->txn_policy.timeout_ms[TXN_REHEARSE] = (uint32_t)rpc_integer(r, "rehearse_timeout_ms", DEFAULT_REHEARSE_TIMEOUT_MS);
 	sb->txn_policy.timeout_ms[TXN_LOAD] = sb->txn_policy.timeout_ms[TXN_REHEARSE];
 }
@@ -144,7 +145,9 @@ const struct rpc_done *sandbox_reload(struct sandbox *sb, struct rpc_request *r)
 
 	if (reload_check(sb, &e) < 0)
 		return rpc_error(r, &e, NULL);
-	sb->reload = (struct reload){ .active = true, .request = r, .force = rpc_bool(r, "force", false), .is_check = rpc_bool(r, "check", false) };
+	sb->reload = (struct reload){ .active = true, .request = r };
+	sb->reload.is_check = rpc_method(r) == &methods[METHOD_STATE_CHECK] || rpc_bool(r, "check", false);
+	sb->reload.force = !sb->reload.is_check && rpc_bool(r, "force", false);
 	sandbox_hold(sb);
 	sandbox_folder(sb, folder);
 	code_begin(&sb->reload.code, sb->control, r, sb->spec.persist ? NULL : folder, code_done, sb);

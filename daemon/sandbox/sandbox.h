@@ -15,6 +15,7 @@
  *   freeze.c    its processes are stopped and go on
  *   watch.c     the heartbeat
  *   explain.c   the decision log
+ *   look.c      its state and schema for people
  *   history.c   what each version has done, and the states that they were left with
  *   restore.c   it comes back after a restart of the machine
  *   info.c      shows it
@@ -201,6 +202,13 @@ struct sandbox {
 	bool keep_at_stop;               /* the stop that was asked for keeps the state */
 	bool member_ready;               /* the group was told that it runs */
 	uint32_t group_restarts;         /* counted by its group */
+	struct {
+		struct rpc_request *request; /* NULL: nobody asks for its state */
+		uint64_t number;             /* epoch << 32 | asked: an answer to an earlier control is no answer */
+		uint32_t asked;
+		enum show_what what;
+		uint32_t version;
+	} look;
 	struct rpc_request *freeze_request; /* a freeze or thaw that the spawner carries out */
 	struct {
 		uv_timer_t timer;
@@ -274,6 +282,13 @@ void sandbox_account_exit(struct sandbox *sb); /* its process has ended (last_ex
 /* At a commit, while state_fd is the sealed state that `version` was left with. */
 void sandbox_left(struct sandbox *sb, uint32_t version);
 const struct rpc_done *sandbox_version_history(struct sandbox *sb, struct rpc_request *r);
+
+/* ---- look.c ---- */
+const struct rpc_done *look_get(struct sandbox *sb, struct rpc_request *r);
+const struct rpc_done *look_check(struct sandbox *sb, struct rpc_request *r);
+const struct rpc_done *look_schema(struct sandbox *sb, struct rpc_request *r);
+void look_shown(struct sandbox *sb, const struct host_message *head, const char *body);
+void look_ended(struct sandbox *sb, const char *how); /* its process has ended */
 
 /* ---- freeze.c ---- */
 void freeze_do(struct sandbox *sb);         /* LIFE_DO_FREEZE */

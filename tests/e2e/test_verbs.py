@@ -17,7 +17,8 @@ VERBS = {  # operands that name the sandbox `x`
     "group-create": ["g"], "group-list": [], "group-info": ["x"], "group-destroy": ["x"], "group-add": ["x", "y"], "group-remove": ["x", "y"],
     "group-start": ["x"], "group-stop": ["x"], "group-restart": ["x"], "group-reset": ["x"], "tree": [],
     "call": ["x", "get"], "cast": ["x", "get"],
-    "wait": ["x", "--for", "running"], "reload": ["x", COUNTER2], "rollback": ["x"], "versions": ["x"], "history": ["x"], "commit": ["x"], "logs": ["x"], "events": [],
+    "wait": ["x", "--for", "running"], "reload": ["x", COUNTER2], "rollback": ["x"], "versions": ["x"], "history": ["x"],
+    "state-get": ["x"], "state-check": ["x"], "state-diff": ["x", "y"], "schema": ["x"], "schema-diff": ["x", "y"], "commit": ["x"], "logs": ["x"], "events": [],
     "ping": [], "daemon-info": [], "shutdown": [], "outcome": ["key"], "discover": [],
 }
 
@@ -63,6 +64,11 @@ class Verbs(Case):
         self.assertIn("2 -> 1", self.run_ctl(DONE, "rollback", "x").out)
         self.assertEqual(self.run_ctl(DONE, "rollback", "x", "2", "--json")["to"], 2)
         self.assertEqual(self.both(DONE, "versions", "x")["current"], 2)
+        self.assertEqual(self.both(DONE, "state-get", "x")["state"]["total"], 10)
+        self.assertTrue(self.both(DONE, "state-check", "x")["same"])
+        self.assertEqual(len(self.both(DONE, "state-diff", "x", "y")["differences"]), 4)
+        self.assertEqual([f["name"] for f in self.both(DONE, "schema", "x")["state"]], ["total", "step", "owner"])
+        self.assertEqual(len(self.both(DONE, "schema-diff", "x", "y")["differences"]), 4)
         h = self.both(DONE, "history", "x")
         self.assertEqual((h["current"], h["reloads"], h["rollbacks"], h["failed_reloads"]), (2, 3, 2, 0))
         self.assertEqual(self.both(DONE, "info", "x")["id"], "x")
@@ -126,6 +132,8 @@ class Verbs(Case):
         self.both(STATE, "cast", "x", "get", says="wrong_state")
         self.both(STATE, "reload", "x", COUNTER2, says="wrong_state")
         self.both(STATE, "rollback", "x", says="wrong_state")
+        self.both(STATE, "state-get", "x", says="wrong_state")
+        self.both(STATE, "state-check", "x", says="wrong_state")
         self.assertEqual(self.ctl("stop", "x").status, DONE)  # already what was asked for
         for verb in ("info", "versions", "history", "logs"):
             self.both(DONE, verb, "x")

@@ -123,6 +123,8 @@ static void print_head(const char *id, struct json_span result)
 
 	if (json_string_is(json_get(result, "outcome"), "checked"))
 		(void)printf("%s: checked, nothing was changed: version %s -> %s would be", id, from, to);
+	else if (json_string_is(json_get(result, "outcome"), "set"))
+		(void)printf("%s: the state of version %s is changed", id, to);
 	else
 		(void)printf("%s: version %s -> %s", id, from, to);
 	if (json_type(json_get(result, "rung")) == '"')

@@ -29,6 +29,18 @@ int cmd_state_get_run(struct ctl *s)
 	return 0;
 }
 
+int cmd_state_set_run(struct ctl *s)
+{
+	struct rpcclient_reply r;
+	int status = ctl_request(s, NULL, (struct json_span){ 0 }, &r);
+
+	if (status != 0)
+		return status;
+	cmd_reload_show(s, &r);
+	rpcclient_reply_fini(&r);
+	return 0;
+}
+
 static void print_check(const struct ctl *s, struct json_span result)
 {
 	int64_t bytes = 0, again = 0, at = 0;

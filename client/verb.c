@@ -117,6 +117,12 @@ const struct verb verbs[] = {
 		.notes = "It may be written `state get`, and so all that follow. One line of JSON: fields by name, bytes as {\"$bytes\": base64},\n"
 			 "integers beyond 2^53 as strings. With --json also timers, what the module's save wrote, and versions.",
 		.example = "sandboxctl state get web > before.json" },
+	{ .name = "state-set", .method = METHOD_STATE_SET, .run = cmd_state_set_run, .operands = "ID [NAME=VALUE | NAME:=JSON]...",
+		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .rest_param = "state",
+		.notes = "Values are given as in call. Fields that aren't named stay as they are. It is a reload of the code that runs: calls wait for\n"
+			 "milliseconds, a value that doesn't fit or that the module's check refuses changes nothing, and rollback ID --to N --state\n"
+			 "saved, with N the version that runs, undoes it.",
+		.example = "sandboxctl state set web count=7 owner=ann" },
 	{ .name = "state-diff", .method = METHOD_STATE_GET, .run = cmd_state_diff_run, .operands = "A B", .min_operands = 2, .max_operands = 2,
 		.own_params = true, .help = "Show where two states differ.",
 		.notes = "Each is ID (the present state), ID@VERSION (what that version was left with), or a FILE of state get: a name with / or\n"

@@ -74,6 +74,7 @@ int cmd_wait_run(struct ctl *s);
 int cmd_new_run(struct ctl *s);
 int cmd_versions_run(struct ctl *s);
 int cmd_state_get_run(struct ctl *s);
+int cmd_state_set_run(struct ctl *s);
 int cmd_state_check_run(struct ctl *s);
 int cmd_state_diff_run(struct ctl *s);
 int cmd_schema_run(struct ctl *s);

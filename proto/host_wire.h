@@ -31,12 +31,13 @@ enum host_message_type {
 	HOST_CALL,      /* number = call; body: one byte n, n bytes of function name, then the arguments (a JSON object) -> REPLY, in the order sent */
 	HOST_ACK,       /* sequence = replies up to it are acknowledged; every message to the host carries it too */
 	HOST_QUERY,     /* a new control asks -> STATUS, then every unacknowledged REPLY again */
-	HOST_REHEARSE,  /* number = serial of the candidate; {"path","timeout_ms","backwards":bool}: a forked copy loads it,
+	HOST_REHEARSE,  /* number = serial of the candidate; {"path","timeout_ms","backwards":bool,"patch":object}: a forked copy loads it,
 	                   restores a save of the present state (HOST_F_STATE: the sealed one in fd), migrates, checks, saves again -> REHEARSED. Calls go on meanwhile */
 	HOST_QUIESCE,   /* number = serial; after the calls sent before it -> QUIESCED; from here no CALL until COMMIT or ABORT */
 	HOST_SAVE,      /* number = serial; fd = writable memfd, value[0] = its size: the state is saved into it -> SAVED. May follow QUIESCE at once.
 	                   Declared state is read by the host itself, behind a guard; what module code writes, or reading that faults, by a forked copy */
-	HOST_LOAD,      /* number = serial; {"path","backwards":bool}; fd = sealed state: load beside the old, restore, migrate, check -> LOADED */
+	HOST_LOAD,      /* number = serial; {"path","backwards":bool,"patch":object}; fd = sealed state: load beside the old, restore, migrate, check -> LOADED.
+	                   patch, if it is there: fields that are restored instead of the state's own */
 	HOST_COMMIT,    /* number = serial: the candidate is current -> COMMITTED; then old unmake, dlclose -> UNLOADED */
 	HOST_ABORT,     /* forget the candidate, kill a rehearsal, serve on with the old -> ABORTED */
 	HOST_STOP,      /* `stop` hook, `unmake` -> STOPPED, exit 0 */

@@ -164,6 +164,12 @@ const struct method methods[METHOD__N] = {
 	[METHOD_STATE_GET] = { "state.get", RIGHT_OPERATOR, "Show the state of a running sandbox as JSON, by the names of its fields; calls go on.",
 		"{id, version, state_version, state_bytes, state, timers: {name: [ms left, period or 0]} | null, own: what the module's save wrote | null}",
 		{ P_THE_ID, P("version", PARAM_INTEGER, false, 1, INT32_MAX, NULL, "the state that this version was left with (the present one)") } },
+	[METHOD_STATE_SET] = { "state.set", RIGHT_OPERATOR,
+		"Give fields of a running sandbox's state other values, as a transaction: checked against the schema and by the module, else nothing is changed.",
+		"as sandbox.reload, with outcome set",
+		{ P_THE_ID, P("state", PARAM_OBJECT, true, 0, 0, NULL, "{field: value} as state.get shows them; what isn't named stays, null makes an optional field absent"),
+			P("quiesce_timeout_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "as in sandbox.reload (5000)"),
+			P("rehearse_timeout_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "as in sandbox.reload (10000)") } },
 	[METHOD_STATE_CHECK] = { "state.check", RIGHT_OPERATOR,
 		"Prove that the state survives: saved, restored into a new instance of the same code and saved again it must be the same bytes. With code: would that take the"
 		" present state? As sandbox.reload with check.",

@@ -93,6 +93,7 @@ static const char *const results[METHOD__N] = {
 	[METHOD_GROUP_RESET] = "$group",
 	[METHOD_GROUP_TREE] = "{groups: [$group], sandboxes: [$row]}",
 	[METHOD_STATE_GET] = "{id: s, version: i, state_version: i, state_bytes: i, state: o, timers: o~, own: a}",
+	[METHOD_STATE_SET] = "$reload",
 	[METHOD_STATE_CHECK] = ("{id?: s, version?: i, state_bytes: i, same?: b, state_bytes_again?: i, differs_at?: i, report?: o~, outcome?: s, from?: i, to?: i, rung?: s,"
 				" sha256?: s, steps_us?: o, total_us?: i, compiler?: {warnings: s}}"),
 	[METHOD_SCHEMA_GET] = "{id: s, version: i, state_version: i, state: a, structs: a}",

@@ -64,8 +64,8 @@ void rehearse_run(void *ctx, struct copy_answer *answer)
 		return;
 	}
 	if (code_load(&candidate, r->serial, r->path, &e) < 0 || code_replaces(&candidate, &r->host->now, &e) < 0 ||
-		(blob ? code_restore(&candidate, blob, size, r->backwards, &report, &e) :
-			code_restore_fd(&candidate, r->state_fd, NULL, r->backwards, &report, &e)) < 0) {
+		(blob ? code_restore(&candidate, blob, size, r->patch, r->backwards, &report, &e) :
+			code_restore_fd(&candidate, r->state_fd, NULL, r->patch, r->backwards, &report, &e)) < 0) {
 		answer_error(answer, &e, candidate.step);
 		return;
 	}

@@ -15,6 +15,7 @@ struct rehearse {
 	uint64_t serial;
 	const char *path;
 	bool backwards;
+	struct json_span patch;
 	int state_fd; /* a sealed state to restore; -1: a save of the present one */
 };
 

@@ -47,6 +47,7 @@ void txn_rehearse(struct host *h, const struct host_message *head, const char *b
 	parse(&order, ORDER_REHEARSE, head, body);
 	r.path = order.path;
 	r.backwards = order.backwards;
+	r.patch = order.patch;
 	(void)FAULT(HOST_REHEARSE);
 	if (copy_running(&h->rehearsal))
 		err_set(&e, ERR_BUSY, "another rehearsal is running");
@@ -185,7 +186,7 @@ void txn_load(struct host *h, const struct host_message *head, const char *body,
 	copy_kill(&h->rehearsal);
 	h->candidate_serial = head->number;
 	if (code_load(&h->candidate, head->number, order.path, &e) < 0 || code_replaces(&h->candidate, &h->now, &e) < 0 ||
-		code_restore_fd(&h->candidate, state_fd, &h->prepare, order.backwards, &report, &e) < 0) {
+		code_restore_fd(&h->candidate, state_fd, &h->prepare, order.patch, order.backwards, &report, &e) < 0) {
 		const char *step = h->candidate.step;
 
 		drop_candidate(h);

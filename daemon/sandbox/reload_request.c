@@ -101,7 +101,7 @@ static void code_done(struct code *k, const struct err *e)
 	if (e) {
 		refuse(sb, e);
 	} else if (strcmp(k->sha256, versions_current(&sb->versions) ? versions_current(&sb->versions)->sha256 : "") == 0 &&
-		   sb->life.state == LIFE_RUNNING && !sb->reload.from_saved) {
+		   sb->life.state == LIFE_RUNNING && !sb->reload.from_saved && !sb->reload.patch) {
 		answer_no_change(sb);
 	} else if (is_refused(sb, k->sha256, &wrong)) {
 		refuse(sb, &wrong);
@@ -119,8 +119,8 @@ static void code_done(struct code *k, const struct err *e)
 		json_out_u64(o, "from", sb->versions.current);
 		json_out_text(o, "sha256", sb->candidate.sha256);
 		json_out_bool(o, "rollback", sb->reload.is_rollback);
-		if (sb->reload.from_saved)
-			json_out_text(o, "state", "saved");
+		if (sb->reload.from_saved || sb->reload.patch)
+			json_out_text(o, "state", sb->reload.patch ? "set" : "saved");
 		json_out_bool(o, "check", sb->reload.is_check);
 		events_end(sb->control->events);
 		sandbox_txn_begin(sb, sb->reload.is_check ? TXN_CHECK : TXN_RELOAD);
@@ -185,6 +185,31 @@ const struct rpc_done *sandbox_rollback(struct sandbox *sb, struct rpc_request *
 	return rpc_pending(r);
 }
 
+const struct rpc_done *sandbox_state_set(struct sandbox *sb, struct rpc_request *r)
+{
+	const struct version *v = versions_current(&sb->versions);
+	struct json_span patch = rpc_param(r, "state");
+	char folder[LIMIT_PATH_BYTES + 1];
+	struct err e = ERR_INIT;
+
+	if (reload_check(sb, &e) < 0)
+		return rpc_error(r, &e, NULL);
+	if (!v || patch.size > LIMIT_PATCH_BYTES) {
+		err_set(&e, ERR_LIMIT_EXCEEDED, "what is to be set has %zu bytes, more than %u", patch.size, LIMIT_PATCH_BYTES);
+		return rpc_error(r, &e, NULL);
+	}
+	sb->reload = (struct reload){ .active = true, .request = r, .patch = strndup(patch.at, patch.size) };
+	if (!sb->reload.patch) {
+		sb->reload.active = false;
+		err_set(&e, ERR_INTERNAL, "no memory for what is to be set");
+		return rpc_error(r, &e, NULL);
+	}
+	sandbox_hold(sb);
+	sandbox_folder(sb, folder);
+	code_begin_stored(&sb->reload.code, sb->control, v->sha256, sb->spec.persist ? NULL : folder, code_done, sb);
+	return rpc_pending(r);
+}
+
 /* ---- the answer ---- */
 
 static void add_raw(cJSON *to, const char *name, const char *json)
@@ -220,7 +245,7 @@ static cJSON *success_json(const struct sandbox *sb, const struct txn_actions *a
 	const struct reload *rl = &sb->reload;
 	cJSON *result = cJSON_CreateObject();
 
-	cJSON_AddStringToObject(result, "outcome", "reloaded");
+	cJSON_AddStringToObject(result, "outcome", rl->patch ? "set" : "reloaded");
 	cJSON_AddNumberToObject(result, "from", rl->from);
 	cJSON_AddNumberToObject(result, "to", rl->to_hint);
 	cJSON_AddStringToObject(result, "rung", "in_place");
@@ -236,7 +261,7 @@ static cJSON *success_json(const struct sandbox *sb, const struct txn_actions *a
 	add_raw(result, "pinned", a->not_unloaded ? "\"the old code did not end its unmake in time\"" : rl->pinned);
 	if (rl->from_saved)
 		saved_json(sb, result);
-	if (probation_active(&sb->trial.probation))
+	if (probation_active(&sb->trial.probation) && !rl->patch)
 		cJSON_AddNumberToObject(result, "probation_ms", sb->spec.probation_ms);
 	if (a->host_gone)
 		cJSON_AddBoolToObject(result, "ended_after_commit", true);
@@ -332,8 +357,9 @@ void reload_answer(struct sandbox *sb, const struct txn_actions *a)
 			durable_answer(sb, r, checked_json(sb));
 		reload_fini(&sb->reload);
 	} else if (a->ok) {
-		versions_note_reload(&sb->versions, sb->reload.is_rollback, (uint64_t)sb->reload.pause_us, sb->reload.state_bytes);
-		o = events_begin(sb->control->events, "reload.committed", sb->spec.id, sb->spec.owner);
+		if (!sb->reload.patch)
+			versions_note_reload(&sb->versions, sb->reload.is_rollback, (uint64_t)sb->reload.pause_us, sb->reload.state_bytes);
+		o = events_begin(sb->control->events, sb->reload.patch ? "state.set" : "reload.committed", sb->spec.id, sb->spec.owner);
 		json_out_u64(o, "from", sb->reload.from);
 		json_out_u64(o, "to", sb->reload.to_hint);
 		json_out_i64(o, "pause_us", sb->reload.pause_us);
@@ -353,7 +379,7 @@ void reload_answer(struct sandbox *sb, const struct txn_actions *a)
 	} else {
 		struct err e;
 
-		if (!sb->reload.is_check)
+		if (!sb->reload.is_check && !sb->reload.patch)
 			versions_note_failed(&sb->versions, sb->reload.number);
 		failure_text(sb, a, &e);
 		o = events_begin(sb->control->events, "reload.failed", sb->spec.id, sb->spec.owner);

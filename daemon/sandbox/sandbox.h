@@ -121,6 +121,7 @@ struct reload {
 	bool has_code;
 	bool is_rollback, is_check, backwards;
 	bool force;                      /* also what is quarantined */
+	char *patch;                     /* state.set: a JSON object, owned; NULL: none */
 	bool from_saved;                 /* the candidate takes left.fd's state instead of the present one */
 	struct left_state left;          /* its fd is owned */
 	uint32_t number;                 /* of the candidate, if it is in the history; 0 */
@@ -347,6 +348,7 @@ const struct rpc_done *sandbox_version_commit(struct sandbox *sb, struct rpc_req
 /* ---- reload_request.c ---- */
 const struct rpc_done *sandbox_reload(struct sandbox *sb, struct rpc_request *r);
 const struct rpc_done *sandbox_rollback(struct sandbox *sb, struct rpc_request *r);
+const struct rpc_done *sandbox_state_set(struct sandbox *sb, struct rpc_request *r);
 void reload_answer(struct sandbox *sb, const struct txn_actions *a);
 
 /* ---- take_over.c ---- */

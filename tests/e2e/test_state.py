@@ -127,6 +127,100 @@ class State(Case):
         self.assertEqual(r.status, 1)
         self.assertIn("isn't what was saved", r.out)
 
+    def set(self, sandbox="a", **state):
+        return self.client.rpc("state.set", id=sandbox, state=state)
+
+    def test_set(self):
+        """A transaction: what isn't named stays, calls and their order too; the version is the same; it can be undone."""
+        c = self.client
+        c.create("a", COUNTER1)
+        pid = c.reload("a", COUNTER2) and c.info("a")["pid"]
+        c.call("a", "increment", by=5)
+        r = self.set(total=100, owner="ann")
+        self.assertEqual((r["outcome"], r["from"], r["to"]), ("set", 2, 2))
+        self.assertNotIn("probation_ms", r)
+        self.assertEqual(c.call("a", "get"), {"count": 100, "step": 1, "owner": "ann"})
+        self.assertEqual((c.info("a")["pid"], c.info("a")["state_from"], c.info("a")["probation"]["version"]), (pid, "set", 2))
+        self.assertEqual([v["loads"] for v in c.rpc("version.list", id="a")["versions"]], [1, 1])
+        e = [e for e in c.events("a") if e["type"] == "state.set"][-1]
+        self.assertEqual((e["from"], e["to"]), (2, 2))
+        r = self.ctl("state", "set", "a", "step=7", "owner=bob")
+        self.assertEqual(r.status, 0, r.err)
+        self.assertIn("the state of version 2 is changed", r.out)
+        self.assertEqual(self.get()["state"], {"total": 100, "step": 7, "owner": "bob"})
+        r = c.rpc("sandbox.rollback", id="a", version=2, state="saved")  # the undo
+        self.assertEqual((r["to"], r["acknowledged_since"]), (2, 0))
+        self.assertEqual(self.get()["state"], {"total": 100, "step": 1, "owner": "ann"})
+
+    def test_set_what_was_got(self):
+        c = self.client
+        for name, path in (("kv", example("kv/kv")), ("inv", example("inventory/inventory_v2"))):
+            c.create(name, path)
+        c.call("kv", "set", key="k", value="v")
+        c.call("inv", "add", sku="bolt", cents=5, tags=["a", "b"])
+        for name in ("kv", "inv"):
+            before = self.get(name)["state"]
+            self.set(name, **before)
+            self.assertEqual(self.get(name)["state"], before)
+        self.set("kv", items={"x": "1", "y": "2"})
+        self.assertEqual(c.call("kv", "get", key="y"), {"value": "2"})
+        self.refused("module_error", c.call, "kv", "get", key="k")
+
+    def test_set_refused(self):
+        """By the schema, by the range, by the module's check: nothing changed."""
+        c = self.client
+        c.create("a", COUNTER2)
+        c.create("inv", example("inventory/inventory_v2"))
+        c.call("inv", "add", sku="bolt", cents=5)
+        for state, name in (({"totel": 1}, ""), ({"total": "x"}, "total"), ({"step": 5000}, "step"), ({"owner": "x" * 16}, "owner")):
+            with self.assertRaises(RpcError) as caught:
+                self.set(**state)
+            self.assertEqual((caught.exception.code, caught.exception.data.get("name", "")), ("state_mismatch", name))
+            self.assertEqual((caught.exception.data["outcome"], caught.exception.data["step"]), ("nothing_changed", "rehearse"))
+        items = self.get("inv")["state"]["items"]
+        items[0]["cents"] = 10 ** 9
+        self.refused("reload_failed", self.set, "inv", items=items)
+        self.assertEqual(self.get("inv")["state"]["items"][0]["cents"], 5)
+        self.refused("bad_param", c.rpc, "state.set", id="a", state=[])
+        self.refused("missing_param", c.rpc, "state.set", id="a")
+        self.refused("limit_exceeded", self.set, owner="x" * 50000)
+        self.assertEqual(self.ctl("state", "set", "a", "step=5000").status, 9)
+        self.assertEqual(self.ctl("state", "set", "a").status, 2)
+        self.assertEqual(self.get()["state"], {"total": 0, "step": 1, "owner": "nobody"})
+        h = c.rpc("version.history", id="a")
+        self.assertEqual((h["reloads"], h["failed_reloads"]), (0, 0))
+
+    def test_set_while_calls_run(self):
+        """Each increment is counted either before (and overwritten) or behind: never lost behind it."""
+        c = self.client
+        c.create("a", COUNTER1)
+        with self.daemon.client() as d:
+            for n in range(30):
+                d.request("sandbox.call", id="a", function="increment", args={"by": 1})
+                if n == 15:
+                    self.set(count=1000)
+            counts = [json.loads(d.line())["result"]["result"]["count"] for _ in range(30)]
+        high = [n for n in counts if n > 1000]
+        low = [n for n in counts if n <= 1000]
+        self.assertEqual(counts, low + high)
+        self.assertEqual(high, list(range(1001, 1001 + len(high))))
+        self.assertEqual(low, list(range(1, 1 + len(low))))
+        self.assertEqual(self.get()["state"], {"count": 1000 + len(high)})
+
+    def test_set_after_a_death_in_the_load(self):
+        own = self.own_daemon(options=["--fault", "host.load=crash:1"])
+        with own.client() as d:
+            d.create("a", COUNTER1)
+            d.call("a", "increment", by=5)
+            with self.assertRaises(RpcError) as caught:
+                d.rpc("state.set", id="a", state={"count": 9})
+            self.assertEqual(caught.exception.data["outcome"], "recovered")
+            wait_for(lambda: d.status("a") == "running", "its process")
+            self.assertEqual(d.call("a", "get"), {"count": 5})
+            self.assertEqual(d.rpc("state.set", id="a", state={"count": 9})["outcome"], "set")
+            self.assertEqual(d.call("a", "get"), {"count": 9})
+            own.look()
+
     def test_schema(self):
         c = self.client
         c.create("a", COUNTER1)

@@ -18,7 +18,7 @@ VERBS = {  # operands that name the sandbox `x`
     "group-start": ["x"], "group-stop": ["x"], "group-restart": ["x"], "group-reset": ["x"], "tree": [],
     "call": ["x", "get"], "cast": ["x", "get"],
     "wait": ["x", "--for", "running"], "reload": ["x", COUNTER2], "rollback": ["x"], "versions": ["x"], "history": ["x"],
-    "state-get": ["x"], "state-check": ["x"], "state-diff": ["x", "y"], "schema": ["x"], "schema-diff": ["x", "y"], "commit": ["x"], "logs": ["x"], "events": [],
+    "state-get": ["x"], "state-set": ["x", "count=3"], "state-check": ["x"], "state-diff": ["x", "y"], "schema": ["x"], "schema-diff": ["x", "y"], "commit": ["x"], "logs": ["x"], "events": [],
     "ping": [], "daemon-info": [], "shutdown": [], "outcome": ["key"], "discover": [],
 }
 
@@ -65,6 +65,8 @@ class Verbs(Case):
         self.assertEqual(self.run_ctl(DONE, "rollback", "x", "2", "--json")["to"], 2)
         self.assertEqual(self.both(DONE, "versions", "x")["current"], 2)
         self.assertEqual(self.both(DONE, "state-get", "x")["state"]["total"], 10)
+        self.assertEqual(self.run_ctl(DONE, "state-set", "x", "total=11", "--json")["outcome"], "set")
+        self.assertIn("is changed", self.run_ctl(DONE, "state-set", "x", "total=10").out)
         self.assertTrue(self.both(DONE, "state-check", "x")["same"])
         self.assertEqual(len(self.both(DONE, "state-diff", "x", "y")["differences"]), 4)
         self.assertEqual([f["name"] for f in self.both(DONE, "schema", "x")["state"]], ["total", "step", "owner"])
@@ -134,6 +136,7 @@ class Verbs(Case):
         self.both(STATE, "rollback", "x", says="wrong_state")
         self.both(STATE, "state-get", "x", says="wrong_state")
         self.both(STATE, "state-check", "x", says="wrong_state")
+        self.both(STATE, "state-set", "x", "count=3", says="wrong_state")
         self.assertEqual(self.ctl("stop", "x").status, DONE)  # already what was asked for
         for verb in ("info", "versions", "history", "logs"):
             self.both(DONE, verb, "x")
@@ -211,6 +214,7 @@ class Verbs(Case):
         self.both(RELOAD, "reload", "x", module("fail_check"), says="reload_failed")
         self.both(RELOAD, "reload", "x", module("crash_restore"), says="reload_failed")
         self.both(RELOAD, "reload", "x", module("mismatch"), says="state_mismatch")
+        self.both(RELOAD, "state-set", "x", "cuont=3", says="state_mismatch")
         self.assertEqual(self.ctl("call", "x", "get").out, '{"count":0}\n')
 
     def test_failed(self):

@@ -114,6 +114,28 @@ static void print_steps(struct json_span steps_us)
 		(void)putchar('\n');
 }
 
+/* One line on standard error, as a compiler's warning. */
+static void print_globals(struct json_span globals)
+{
+	struct json_span key, name;
+	const char *before = ": ";
+	int64_t bytes = 0, count = 0, n = 0;
+
+	if (!is_there(globals))
+		return;
+	(void)json_i64(json_get(globals, "bytes"), &bytes);
+	(void)json_i64(json_get(globals, "count"), &count);
+	(void)fprintf(stderr, "sandboxctl: warning: %" PRId64 " bytes of variables aren't state, and begin afresh with each version", bytes);
+	for (struct json_iter it = json_iter_begin(json_get(globals, "names")); json_iter_next(&it, &key, &name); n++) {
+		char *text = output_text(name);
+
+		(void)fprintf(stderr, "%s%s", before, text);
+		before = ", ";
+		free(text);
+	}
+	(void)fprintf(stderr, count > n ? ", and %" PRId64 " more\n" : "\n", count - n);
+}
+
 static void print_head(const char *id, struct json_span result)
 {
 	char *from = output_text(json_get(result, "from")), *to = output_text(json_get(result, "to"));
@@ -167,6 +189,7 @@ static void print_result(const char *id, struct json_span result)
 	if (json_f64(json_get(result, "probation_ms"), &probation_ms))
 		(void)printf("  on probation for %.0f s: a fault of its code brings version %" PRId64 " back; sandboxctl commit %s ends that\n",
 			probation_ms / 1000, before, id);
+	print_globals(json_get(result, "globals"));
 	print_steps(json_get(result, "steps_us"));
 	if (is_there(pinned)) {
 		char *text = output_text(pinned);

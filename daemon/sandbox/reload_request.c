@@ -240,6 +240,21 @@ static void saved_json(const struct sandbox *sb, cJSON *result)
 	cJSON_AddNumberToObject(result, "acknowledged_since", (double)(sb->calls.done - l->calls_done));
 }
 
+/* Variables that begin afresh with each version: a warning, since few mean it. */
+static void globals_json(const struct elf_info *elf, cJSON *result)
+{
+	cJSON *globals, *names;
+
+	if (elf->globals_bytes == 0)
+		return;
+	globals = cJSON_AddObjectToObject(result, "globals");
+	names = cJSON_AddArrayToObject(globals, "names");
+	for (uint32_t i = 0; i < elf->n_globals && i < ELF_GLOBALS_NAMED; i++)
+		cJSON_AddItemToArray(names, cJSON_CreateString(elf->globals[i]));
+	cJSON_AddNumberToObject(globals, "count", elf->n_globals);
+	cJSON_AddNumberToObject(globals, "bytes", (double)elf->globals_bytes);
+}
+
 static cJSON *success_json(const struct sandbox *sb, const struct txn_actions *a)
 {
 	const struct reload *rl = &sb->reload;
@@ -265,6 +280,7 @@ static cJSON *success_json(const struct sandbox *sb, const struct txn_actions *a
 		cJSON_AddNumberToObject(result, "probation_ms", sb->spec.probation_ms);
 	if (a->host_gone)
 		cJSON_AddBoolToObject(result, "ended_after_commit", true);
+	globals_json(&rl->code.elf, result);
 	if (rl->code.diagnostics)
 		cJSON_AddStringToObject(cJSON_AddObjectToObject(result, "compiler"), "warnings", rl->code.diagnostics);
 	return result;
@@ -285,6 +301,7 @@ static cJSON *checked_json(const struct sandbox *sb)
 	cJSON_AddNumberToObject(result, "total_us", (double)(clock_monotonic_us() - rl->began_us));
 	cJSON_AddNumberToObject(result, "state_bytes", (double)rl->state_bytes);
 	add_raw(result, "report", rl->report);
+	globals_json(&rl->code.elf, result);
 	if (rl->code.diagnostics)
 		cJSON_AddStringToObject(cJSON_AddObjectToObject(result, "compiler"), "warnings", rl->code.diagnostics);
 	return result;

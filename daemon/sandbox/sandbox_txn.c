@@ -208,12 +208,19 @@ static void do_adopt(struct sandbox *sb)
 	}
 	(void)snprintf(sb->state_from, sizeof sb->state_from, sb->reload.patch ? "set" : sb->reload.from_saved ? "saved" : "reload");
 	sandbox_keep_spec(sb);
-	durable_write(sb);
 	if (sb->reload.patch)
 		return; /* the same version with another state: what it has proven, or has to prove, stays */
-	events_add(sb->control->events, "version.current", sb->spec.id, sb->spec.owner, "sha256", sb->candidate.sha256);
 	sandbox_probation_begin(sb, before, sb->spec.probation_ms,
 		(sb->reload.backwards || sb->reload.is_rollback) && !sb->candidate.quarantined);
+}
+
+/* The part of an adoption that callers needn't wait for: the spec is with the spawner, so a successor would write the row, too; and the
+ * storage thread would take a processor from those who do the rest. */
+static void do_adopted(struct sandbox *sb)
+{
+	durable_write(sb);
+	if (!sb->reload.patch)
+		events_add(sb->control->events, "version.current", sb->spec.id, sb->spec.owner, "sha256", sb->candidate.sha256);
 }
 
 static void do_unplace(struct sandbox *sb)
@@ -312,6 +319,8 @@ static void txn_apply(struct sandbox *sb, const struct txn_actions *a)
 		do_unplace(sb);
 	if (a->set & TXN_DO_RELEASE_CALLS)
 		do_release(sb);
+	if (a->set & TXN_DO_ADOPT)
+		do_adopted(sb);
 	if (a->set & TXN_DO_RECOVER)
 		do_recover(sb);
 	if (a->set & TXN_DO_SET_TIMER)

@@ -24,6 +24,7 @@ PIPELINED = 2         # calls that a client has open
 MAPPINGS_MORE = 8
 MEMORY_MORE_KIB = 4096  # control keeps events in memory, up to a limit of their own: 1.2 MiB more after 400 reloads, and no more after 3000
 FDS_MORE = 2
+FEW = 30               # reloads of which no share can be told
 
 
 class Broken(AssertionError):
@@ -163,7 +164,7 @@ class Soak:
         must(first is not None, "no reload was done")
         last.compare(first)
         total = self.check_counts()
-        must(self.busy >= 0.3 * done, "only", self.busy, "of", done, "reloads began while a call ran")
+        must(done < FEW or self.busy >= 0.3 * done, "only", self.busy, "of", done, "reloads began while a call ran")
         return {"reloads": done, "rollbacks": self.rollbacks, "asked": self.reloads, "seconds": round(time.monotonic() - began, 1), "increments": total,
                 "begun_while_busy": self.busy, "pause_us_p50": percentile(self.pauses, 0.5), "pause_us_p99": percentile(self.pauses, 0.99),
                 "fds": [first.fds, last.fds], "mappings": [first.mappings, last.mappings], "memory_kib": [first.memory, last.memory]}

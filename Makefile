@@ -77,7 +77,7 @@ say = $(if $(V),,@echo '  $1 $2';)
 all: $(programs) $(BUILD)/include/sandbox_module.h
 
 help:
-	@sed -n 's/^#   //p' Makefile; echo 'targets: all deps man install uninstall demo check check-unit check-proc check-e2e check-attacks check-source check-clang check-clients check-otp check-full lint asan fuzz coverage bench clean'
+	@sed -n 's/^#   //p' Makefile; echo 'targets: all deps man install uninstall demo check check-unit check-proc check-e2e check-attacks check-source check-clang check-clients check-otp check-full soak-reload lint asan fuzz coverage bench clean'
 
 $(BUILD)/o/%.o: %.c
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(our_cppflags) $(CPPFLAGS) $(our_cflags) $(CFLAGS) -MMD -MP -c $< -o $@
@@ -244,6 +244,12 @@ check-otp: deps-otp
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all $(BUILD)/tests/otp/mutants
 	$(Q)SANDBOXD_BUILD=$(abspath $(BUILD)) python3 tests/otp/check.py $(if $(SCENARIOS),--scenarios $(SCENARIOS)) $(if $(SEED),--seed $(SEED))
 .PHONY: check-otp deps-otp
+
+# increments through RELOADS reloads and rollbacks of one sandbox, each counted once and in order, and nothing grows; at most ten minutes
+soak-reload: deps
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all $(BUILD)/tests/modules/soak.so $(BUILD)/tests/modules/soak_v2.so
+	$(Q)SANDBOXD_BUILD=$(abspath $(BUILD)) python3 tests/e2e/soak.py $(if $(RELOADS),--reloads $(RELOADS))
+.PHONY: soak-reload
 
 # the daemon as a service of systemd, with cgroup v2, in small emulated machines: SUITES of Debian, as root (to make their images)
 SUITES ?= bookworm trixie

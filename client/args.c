@@ -66,7 +66,7 @@ struct walk {
 	struct option known[OPTIONS_MAX];
 	size_t n_known;
 	struct err *e;
-	bool in_group; /* the word `group` came, its verb follows */
+	const char *prefix; /* the word `group` or `state` came, its verb follows; NULL: none */
 };
 
 static int unknown_option(struct walk *w, const char *name, size_t size)
@@ -193,26 +193,43 @@ static int letters(struct walk *w, const char *text)
 	return 0;
 }
 
+/* `group create` is group-create. */
+static const char *prefix_of(const char *text)
+{
+	static const char *const prefixes[] = { "group", "state" };
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		if (strcmp(text, prefixes[i]) == 0)
+			return prefixes[i];
+	return NULL;
+}
+
 static int operand(struct walk *w, const char *text)
 {
 	struct args *a = w->a;
 	const char *nearest = NULL;
 	char name[40];
 
+	if (a->verb && a->n_operands == 0 && strcmp(a->verb->name, "schema") == 0 && strcmp(text, "diff") == 0) {
+		a->verb = verb_find("schema-diff", NULL);
+		w->n_known = options_of(a->verb, w->known);
+		return 0;
+	}
 	if (a->verb) {
 		if (a->n_operands == ARGS_MAX)
 			return err_set(w->e, ERR_BAD_PARAM, "more than %d operands", ARGS_MAX);
 		a->operands[a->n_operands++] = text;
 		return 0;
 	}
-	if (strcmp(text, "group") == 0 && !w->in_group) {
-		w->in_group = true; /* `group create` is group-create */
+	if (!w->prefix && prefix_of(text)) {
+		w->prefix = prefix_of(text);
 		return 0;
 	}
-	(void)snprintf(name, sizeof name, "group-%.30s", text);
-	if (w->in_group)
+	if (w->prefix) {
+		(void)snprintf(name, sizeof name, "%s-%.30s", w->prefix, text);
 		text = name;
-	w->in_group = false;
+	}
+	w->prefix = NULL;
 	a->verb = verb_find(text, &nearest);
 	if (!a->verb) {
 		err_set(w->e, ERR_UNKNOWN_METHOD, "there is no verb '%s'", text);
@@ -268,7 +285,7 @@ int args_parse(struct args *a, int argc, char *const *argv, struct err *e)
 		if (r == -1)
 			return -1;
 	}
-	if (w.in_group)
-		return err_set(e, ERR_MISSING_PARAM, "group needs a verb: sandboxctl help lists group-create and the others");
+	if (w.prefix)
+		return err_set(e, ERR_MISSING_PARAM, "%s needs a verb: sandboxctl help lists those that begin with %s-", w.prefix, w.prefix);
 	return check_operands(a, e);
 }

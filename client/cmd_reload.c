@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/cmd_reload.h"
 #include "client/ctl.h"
 #include "client/output.h"
 
@@ -113,6 +114,28 @@ static void print_steps(struct json_span steps_us)
 		(void)putchar('\n');
 }
 
+/* One line on standard error, as a compiler's warning. */
+static void print_globals(struct json_span globals)
+{
+	struct json_span key, name;
+	const char *before = ": ";
+	int64_t bytes = 0, count = 0, n = 0;
+
+	if (!is_there(globals))
+		return;
+	(void)json_i64(json_get(globals, "bytes"), &bytes);
+	(void)json_i64(json_get(globals, "count"), &count);
+	(void)fprintf(stderr, "sandboxctl: warning: %" PRId64 " bytes of variables aren't state, and begin afresh with each version", bytes);
+	for (struct json_iter it = json_iter_begin(json_get(globals, "names")); json_iter_next(&it, &key, &name); n++) {
+		char *text = output_text(name);
+
+		(void)fprintf(stderr, "%s%s", before, text);
+		before = ", ";
+		free(text);
+	}
+	(void)fprintf(stderr, count > n ? ", and %" PRId64 " more\n" : "\n", count - n);
+}
+
 static void print_head(const char *id, struct json_span result)
 {
 	char *from = output_text(json_get(result, "from")), *to = output_text(json_get(result, "to"));
@@ -122,6 +145,8 @@ static void print_head(const char *id, struct json_span result)
 
 	if (json_string_is(json_get(result, "outcome"), "checked"))
 		(void)printf("%s: checked, nothing was changed: version %s -> %s would be", id, from, to);
+	else if (json_string_is(json_get(result, "outcome"), "set"))
+		(void)printf("%s: the state of version %s is changed", id, to);
 	else
 		(void)printf("%s: version %s -> %s", id, from, to);
 	if (json_type(json_get(result, "rung")) == '"')
@@ -142,7 +167,7 @@ static void print_result(const char *id, struct json_span result)
 {
 	struct json_span pinned = json_get(result, "pinned");
 	double probation_ms;
-	int64_t before = 0;
+	int64_t before = 0, since;
 
 	(void)json_i64(json_get(result, "from"), &before);
 	if (json_string_is(json_get(result, "outcome"), "no_change")) {
@@ -155,9 +180,16 @@ static void print_result(const char *id, struct json_span result)
 	}
 	print_head(id, result);
 	print_report(json_get(result, "report"));
+	if (json_i64(json_get(result, "acknowledged_since"), &since)) {
+		char *at = output_time(json_get(result, "saved_at"));
+
+		(void)printf("  with the state saved at %s: %" PRId64 " acknowledged calls since then are given up\n", at, since);
+		free(at);
+	}
 	if (json_f64(json_get(result, "probation_ms"), &probation_ms))
 		(void)printf("  on probation for %.0f s: a fault of its code brings version %" PRId64 " back; sandboxctl commit %s ends that\n",
 			probation_ms / 1000, before, id);
+	print_globals(json_get(result, "globals"));
 	print_steps(json_get(result, "steps_us"));
 	if (is_there(pinned)) {
 		char *text = output_text(pinned);
@@ -168,13 +200,18 @@ static void print_result(const char *id, struct json_span result)
 	}
 }
 
-static int show(const struct ctl *s, struct rpcclient_reply *r)
+void cmd_reload_show(const struct ctl *s, const struct rpcclient_reply *r)
 {
 	if (!ctl_json_done(s, r)) {
 		output_lines(stderr, json_get(json_get(r->result, "compiler"), "warnings"));
 		if (!s->args->quiet)
 			print_result(s->args->operands[0], r->result);
 	}
+}
+
+static int show(const struct ctl *s, struct rpcclient_reply *r)
+{
+	cmd_reload_show(s, r);
 	rpcclient_reply_fini(r);
 	return 0;
 }

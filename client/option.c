@@ -131,7 +131,7 @@ size_t options_of(const struct verb *v, struct option to[OPTIONS_MAX])
 		"room for all");
 	if (v)
 		n = add_own(v, to);
-	for (size_t i = 0; m && i < method_n_params(m); i++)
+	for (size_t i = 0; m && !v->own_params && i < method_n_params(m); i++)
 		if (!option_is_operand(v, m->params[i].name))
 			n += add_param(v, &m->params[i], to + n);
 	for (size_t i = 0; i < sizeof(global) / sizeof(global[0]); i++) {

@@ -113,9 +113,47 @@ const struct verb verbs[] = {
 		.example = "sandboxctl reload web counter_v2.c" },
 	{ .name = "rollback", .method = METHOD_SANDBOX_ROLLBACK, .run = cmd_rollback_run, .operands = "ID [VERSION]",
 		.operand_params = { "id", "version" }, .min_operands = 1, .max_operands = 2,
-		.example = "sandboxctl rollback web 1" },
+		.notes = "With --state saved the version begins with the state that was saved when it was left, if that is kept (history): what\n"
+			 "was acknowledged since then is given up, and the answer says how much.",
+		.own = { { .name = "to", .param = "version" } },
+		.example = "sandboxctl rollback web --to 1 --state saved" },
+	{ .name = "state-get", .method = METHOD_STATE_GET, .run = cmd_state_get_run, .operands = "ID [VERSION]",
+		.operand_params = { "id", "version" }, .min_operands = 1, .max_operands = 2,
+		.notes = "It may be written `state get`, and so all that follow. One line of JSON: fields by name, bytes as {\"$bytes\": base64},\n"
+			 "integers beyond 2^53 as strings. With --json also timers, what the module's save wrote, and versions.",
+		.example = "sandboxctl state get web > before.json" },
+	{ .name = "state-set", .method = METHOD_STATE_SET, .run = cmd_state_set_run, .operands = "ID [NAME=VALUE | NAME:=JSON]...",
+		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .rest_param = "state",
+		.notes = "Values are given as in call. Fields that aren't named stay as they are. It is a reload of the code that runs: calls wait for\n"
+			 "milliseconds, a value that doesn't fit or that the module's check refuses changes nothing, and rollback ID --to N --state\n"
+			 "saved, with N the version that runs, undoes it.",
+		.example = "sandboxctl state set web count=7 owner=ann" },
+	{ .name = "state-diff", .method = METHOD_STATE_GET, .run = cmd_state_diff_run, .operands = "A B", .min_operands = 2, .max_operands = 2,
+		.own_params = true, .help = "Show where two states differ.",
+		.notes = "Each is ID (the present state), ID@VERSION (what that version was left with), or a FILE of state get: a name with / or\n"
+			 ".json at its end, or -. + only B has it, - only A, ~ both, and not the same. With --json {differences: [{path, left, right}]}.",
+		.example = "sandboxctl state diff before.json web" },
+	{ .name = "state-check", .method = METHOD_STATE_CHECK, .run = cmd_state_check_run, .operands = "ID [FILE]",
+		.operand_params = { "id" }, .min_operands = 1, .max_operands = 2, .takes_code = true,
+		.notes = "Exit status 1 when the bytes differ. With FILE (or --object) it is reload --check: would that code take the present state?",
+		.own = { { .name = "name", .param = "source_name" } },
+		.example = "sandboxctl state check web && sandboxctl state check web web_v2.c" },
+	{ .name = "schema", .method = METHOD_SCHEMA_GET, .run = cmd_schema_run, .operands = "ID [VERSION]",
+		.operand_params = { "id", "version" }, .min_operands = 1, .max_operands = 2,
+		.notes = "A line per field: name: kind (? optional), = default, range, earlier names; then the structs that it names.",
+		.example = "sandboxctl schema web" },
+	{ .name = "schema-diff", .method = METHOD_SCHEMA_GET, .run = cmd_schema_diff_run, .operands = "A B", .min_operands = 2, .max_operands = 2,
+		.own_params = true, .help = "Show where two schemas differ.",
+		.notes = "Each is ID, ID@VERSION, or a FILE of schema --json, as in state diff. For code that isn't loaded yet: reload --check.\n"
+			 "It may be written `schema diff`.",
+		.example = "sandboxctl schema diff web@1 web" },
 	{ .name = "versions", .method = METHOD_VERSION_LIST, .run = cmd_versions_run, .operands = "ID",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl versions web" },
+	{ .name = "history", .method = METHOD_VERSION_HISTORY, .run = cmd_history_run, .operands = "ID",
+		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1,
+		.notes = "CALLS and FAILURES are answers, and those of them that were errors; CRASHES abnormal ends of its processes, FAULTS those by\n"
+			 "its own code; REFUSED failed reloads to it. SAVED is when the state was saved that rollback --state saved brings back.",
+		.example = "sandboxctl history web" },
 	{ .name = "commit", .method = METHOD_VERSION_COMMIT, .run = cmd_commit_run, .operands = "ID",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl commit web" },
 	{ .name = "logs", .method = METHOD_LOG_READ, .run = cmd_logs_run, .operands = "ID",
@@ -185,5 +223,5 @@ const struct method *verb_method(const struct verb *v)
 
 const char *verb_help(const struct verb *v)
 {
-	return v->method == VERB_NO_METHOD ? v->help : methods[v->method].help;
+	return v->help ? v->help : methods[v->method].help;
 }

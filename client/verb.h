@@ -33,8 +33,9 @@ struct verb {
 	const char *operand_params[VERB_OPERANDS]; /* the parameter that each operand gives; NULL: the verb reads it */
 	size_t min_operands, max_operands;
 	const char *rest_param; /* operands behind the last of operand_params are members of this object; NULL: none */
+	bool own_params;        /* it makes its requests itself: their parameters are no options */
 	bool takes_code;        /* an operand FILE gives object, or source and source_name */
-	const char *help;       /* one sentence, of a verb that calls no method */
+	const char *help;       /* one sentence, where it isn't the method's */
 	const char *notes;      /* what the method's own help doesn't say; NULL: nothing */
 	const char *example;
 	struct verb_option own[VERB_OWN]; /* ends with neither name nor letter */
@@ -73,6 +74,13 @@ int cmd_cast_run(struct ctl *s);
 int cmd_wait_run(struct ctl *s);
 int cmd_new_run(struct ctl *s);
 int cmd_versions_run(struct ctl *s);
+int cmd_state_get_run(struct ctl *s);
+int cmd_state_set_run(struct ctl *s);
+int cmd_state_check_run(struct ctl *s);
+int cmd_state_diff_run(struct ctl *s);
+int cmd_schema_run(struct ctl *s);
+int cmd_schema_diff_run(struct ctl *s);
+int cmd_history_run(struct ctl *s);
 int cmd_commit_run(struct ctl *s);
 int cmd_logs_run(struct ctl *s);
 int cmd_events_run(struct ctl *s);

@@ -32,18 +32,21 @@ enum host_message_type {
 	HOST_CALL,      /* number = call; body: one byte n, n bytes of function name, then the arguments (a JSON object) -> REPLY, in the order sent */
 	HOST_ACK,       /* sequence = replies up to it are acknowledged; every message to the host carries it too */
 	HOST_QUERY,     /* a new control asks -> STATUS, then every unacknowledged REPLY again */
-	HOST_REHEARSE,  /* number = serial of the candidate; {"path","timeout_ms","backwards":bool}: a forked copy loads it,
-	                   restores a save of the present state, migrates, checks, saves again -> REHEARSED. Calls go on meanwhile */
+	HOST_REHEARSE,  /* number = serial of the candidate; {"path","timeout_ms","backwards":bool,"patch":object}: a forked copy loads it,
+	                   restores a save of the present state (HOST_F_STATE: the sealed one in fd), migrates, checks, saves again -> REHEARSED. Calls go on meanwhile */
 	HOST_QUIESCE,   /* number = serial; after the calls sent before it -> QUIESCED; from here no CALL until COMMIT or ABORT */
 	HOST_SAVE,      /* number = serial; fd = writable memfd, value[0] = its size: the state is saved into it -> SAVED. May follow QUIESCE at once.
 	                   Declared state is read by the host itself, behind a guard; what module code writes, or reading that faults, by a forked copy */
-	HOST_LOAD,      /* number = serial; {"path","backwards":bool}; fd = sealed state: load beside the old, restore, migrate, check -> LOADED */
+	HOST_LOAD,      /* number = serial; {"path","backwards":bool,"patch":object}; fd = sealed state: load beside the old, restore, migrate, check -> LOADED.
+	                   patch, if it is there: fields that are restored instead of the state's own */
 	HOST_COMMIT,    /* number = serial: the candidate is current -> COMMITTED; then old unmake, dlclose -> UNLOADED */
 	HOST_ABORT,     /* forget the candidate, kill a rehearsal, serve on with the old -> ABORTED */
 	HOST_STOP,      /* `stop` hook, `unmake` -> STOPPED, exit 0 */
 	HOST_PING,      /* number of the ping -> ALIVE, from the loop: it doesn't wait behind calls that wait */
 	HOST_PREPARE,   /* number = serial; fd = the memfd that SAVE will bring, value[0] = bytes expected: its memory and the candidate's are
 	                   made ready, piece by piece between calls -> PREPARED. A wish: what can't be had is left */
+	HOST_SHOW,      /* number of the question, value[0] = enum show_what; HOST_F_STATE: fd = a sealed state, else the present one: a forked copy
+	                   shows it -> SHOWN. Calls go on meanwhile */
 	HOST_TO_HOST__N,
 
 	/* ---- host -> control ---- */
@@ -65,8 +68,12 @@ enum host_message_type {
 	HOST_CAST_ENDED,  /* number = a cast that was answered; status 0, or 1: error body, its step is the function. Not kept, not repeated */
 	HOST_ALIVE,       /* number = the ping that it answers; 0: by itself, since the function that runs counts its beat up */
 	HOST_PREPARED,    /* number = serial */
+	HOST_SHOWN,       /* number of the question; status 0: {"state_version","state_bytes","state","timers","own"}, {"state_version","state","structs"},
+	                     or {"state_bytes","same","report"}; 1: error body */
 	HOST_TO_CONTROL__N
 };
+
+enum show_what { SHOW_STATE, SHOW_SCHEMA, SHOW_CHECK, SHOW__N };
 
 enum host_phase { HOST_PHASE_EMPTY, HOST_PHASE_SERVING, HOST_PHASE_QUIESCED, HOST_PHASE_LOADED };
 

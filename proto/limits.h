@@ -98,6 +98,9 @@
 #define LIMIT_CALL_QUEUE      1024        /* default of max_queue */
 #define LIMIT_WAITS           1024        /* sandbox.wait requests of one sandbox: each is a timer and a request line */
 #define LIMIT_STATE_BYTES     (4ull << 30)
+#define LIMIT_PATCH_BYTES     (48u << 10)  /* of state.set: it travels with the candidate in one message */
+#define LIMIT_LEFT_STATES       4           /* of one sandbox: states that its versions were left with, for rollback with state saved */
+#define LIMIT_LEFT_STATES_BYTES (64u << 20) /* of all of them together: they are memory beside the sandbox's own */
 #define LIMIT_HOST_BYTES_PER_TURN    (512u << 10) /* of bodies: each is scanned before it is used */
 #define LIMIT_HOST_MESSAGES_WAITING  256 /* control's own messages to a host that doesn't read; there are few */
 #define LIMIT_HOST_MESSAGES_PER_TURN 64   /* one host may not hog a turn of control's loop */

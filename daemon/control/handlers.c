@@ -61,7 +61,12 @@ rpc_handler *const rpc_handlers[METHOD__N] = {
 	[METHOD_GROUP_TREE] = group_tree_request,
 	[METHOD_REQUEST_OUTCOME] = request_outcome,
 	[METHOD_RPC_DISCOVER] = rpc_discover,
+	[METHOD_STATE_GET] = state_get,
+	[METHOD_STATE_SET] = state_set,
+	[METHOD_STATE_CHECK] = state_check,
+	[METHOD_SCHEMA_GET] = schema_get,
 	[METHOD_VERSION_LIST] = version_list,
+	[METHOD_VERSION_HISTORY] = version_history,
 	[METHOD_VERSION_COMMIT] = version_commit,
 	[METHOD_LOG_READ] = log_read,
 	[METHOD_EVENT_READ] = event_read,
@@ -193,6 +198,48 @@ const struct rpc_done *version_commit(struct control *c, struct rpc_request *r)
 	struct sandbox *sb = handler_sandbox(c, r, &e);
 
 	return sb ? sandbox_version_commit(sb, r) : rpc_error(r, &e, NULL);
+}
+
+const struct rpc_done *state_get(struct control *c, struct rpc_request *r)
+{
+	struct err e = ERR_INIT;
+	struct sandbox *sb = handler_sandbox(c, r, &e);
+
+	return sb ? look_get(sb, r) : rpc_error(r, &e, NULL);
+}
+
+const struct rpc_done *state_set(struct control *c, struct rpc_request *r)
+{
+	struct err e = ERR_INIT;
+	struct sandbox *sb = handler_sandbox(c, r, &e);
+
+	return sb ? sandbox_state_set(sb, r) : rpc_error(r, &e, NULL);
+}
+
+const struct rpc_done *state_check(struct control *c, struct rpc_request *r)
+{
+	struct err e = ERR_INIT;
+	struct sandbox *sb = handler_sandbox(c, r, &e);
+
+	if (!sb)
+		return rpc_error(r, &e, NULL);
+	return rpc_text(r, "object") || rpc_text(r, "source") ? sandbox_reload(sb, r) : look_check(sb, r);
+}
+
+const struct rpc_done *schema_get(struct control *c, struct rpc_request *r)
+{
+	struct err e = ERR_INIT;
+	struct sandbox *sb = handler_sandbox(c, r, &e);
+
+	return sb ? look_schema(sb, r) : rpc_error(r, &e, NULL);
+}
+
+const struct rpc_done *version_history(struct control *c, struct rpc_request *r)
+{
+	struct err e = ERR_INIT;
+	struct sandbox *sb = handler_sandbox(c, r, &e);
+
+	return sb ? sandbox_version_history(sb, r) : rpc_error(r, &e, NULL);
 }
 
 const struct rpc_done *version_list(struct control *c, struct rpc_request *r)

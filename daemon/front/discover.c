@@ -46,7 +46,7 @@ static const struct {
 	{ "protection", "{protection: s, asked: s, got: s, by: s, why: s}" },
 	{ "reload",
 		"{outcome: s, from: i, to: i, rung?: s, sha256?: s, steps_us?: o, pause_us?: i, held_us?: i, total_us?: i, state_bytes?: i,"
-		" report?: o~, calls_queued?: i, calls_running?: i, pinned?: a, probation_ms?: i, ended_after_commit?: b, compiler?: {warnings: s}}" },
+		" report?: o~, calls_queued?: i, calls_running?: i, pinned?: a, probation_ms?: i, state_from?: s, saved_at?: i, acknowledged_since?: i, ended_after_commit?: b, globals?: {names: [s], count: i, bytes: i}, compiler?: {warnings: s}}" },
 	{ "group",
 		"{id: s, type: s, status: s, status_reason: s~, owner: i, parent: s~, strategy: s, auto_shutdown: s, restart: s, significant: b, wanted: b,"
 		" budget: {used: i, allowed: i, period_ms: i, resets_in_ms: i}, restart_count: i, created_at: i, members: [o]}" },
@@ -99,7 +99,16 @@ static const char *const results[METHOD__N] = {
 	[METHOD_GROUP_RESTART] = "$group",
 	[METHOD_GROUP_RESET] = "$group",
 	[METHOD_GROUP_TREE] = "{groups: [$group], sandboxes: [$row]}",
+	[METHOD_STATE_GET] = "{id: s, version: i, state_version: i, state_bytes: i, state: o, timers: o~, own: a}",
+	[METHOD_STATE_SET] = "$reload",
+	[METHOD_STATE_CHECK] = ("{id?: s, version?: i, state_bytes: i, same?: b, state_bytes_again?: i, differs_at?: i, report?: o~, outcome?: s, from?: i, to?: i, rung?: s,"
+				" sha256?: s, steps_us?: o, total_us?: i, globals?: {names: [s], count: i, bytes: i}, compiler?: {warnings: s}}"),
+	[METHOD_SCHEMA_GET] = "{id: s, version: i, state_version: i, state: a, structs: a}",
 	[METHOD_VERSION_LIST] = "{id: s, module?: s, current: i, versions: [$version]}",
+	[METHOD_VERSION_HISTORY] = ("{id: s, module?: s, current: i, total_versions: i, reloads: i, failed_reloads: i, rollbacks: i, returns: i, versions: ["
+				    "{version: i, sha256: s, bytes: i, state_version: i, loaded_at: i, first_loaded_at: i, loads: i, faults: i, quarantined?: s, author: i,"
+				    " origin: s, source_name?: s~, status: s, calls: i, failures: i, uptime_ms: i, crashes: i, rollbacks: i, refused: i, pause_us: i,"
+				    " state_bytes: i, saved: {at: i, state_bytes: i, acknowledged_since: i}~}]}"),
 	[METHOD_VERSION_COMMIT] = "{id: s, version: i, was_on_probation: b}",
 	[METHOD_LOG_READ] = "{lines: [$line], dropped_bytes: w, next?: s~, subscription?: i}",
 	[METHOD_EVENT_READ] = "{events: [$event], next: s~, gap: b, subscription?: i}",

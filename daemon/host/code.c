@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/host/death.h"
+#include "daemon/host/state/patch.h"
 #include "proto/clock.h"
 #include "proto/fd.h"
 #include "proto/limits.h"
@@ -81,8 +82,7 @@ int code_init(struct code *c, const char *config, size_t size, struct err *e)
 	return rc;
 }
 
-int code_restore(struct code *c, const void *blob, uint64_t size, bool backwards, struct state_report *report,
-	struct err *e)
+static int restore(struct code *c, const void *blob, uint64_t size, bool backwards, struct state_report *report, struct err *e)
 {
 	int64_t began = clock_monotonic_us(), ended;
 	int rc;
@@ -100,19 +100,37 @@ int code_restore(struct code *c, const void *blob, uint64_t size, bool backwards
 	return rc;
 }
 
+int code_restore(struct code *c, const void *blob, uint64_t size, struct json_span patch, bool backwards, struct state_report *report,
+	struct err *e)
+{
+	struct buf changed;
+	int rc;
+
+	if (!patch.at)
+		return restore(c, blob, size, backwards, report, e);
+	code_step(c, "patch");
+	buf_init(&changed, LIMIT_STATE_BYTES);
+	rc = state_patch(blob, size, patch.at, patch.size, &changed, e);
+	if (rc == 0)
+		rc = restore(c, changed.data, changed.size, backwards, report, e);
+	buf_fini(&changed);
+	return rc;
+}
+
 #define READ_MOST (64u << 10) /* up to here reading is cheaper than mapping and unmapping */
 
-static int restore_small(struct code *c, int state_fd, size_t size, bool backwards, struct state_report *report, struct err *e)
+static int restore_small(struct code *c, int state_fd, size_t size, struct json_span patch, bool backwards, struct state_report *report,
+	struct err *e)
 {
 	static _Alignas(16) unsigned char blob[READ_MOST];
 
 	if (pread(state_fd, blob, size, 0) != (ssize_t)size)
 		return err_sys(e, ERR_IO, "cannot read a state of %zu bytes", size);
-	return code_restore(c, blob, size, backwards, report, e);
+	return code_restore(c, blob, size, patch, backwards, report, e);
 }
 
-int code_restore_fd(struct code *c, int state_fd, const struct prepare *prepared, bool backwards, struct state_report *report,
-	struct err *e)
+int code_restore_fd(struct code *c, int state_fd, const struct prepare *prepared, struct json_span patch, bool backwards,
+	struct state_report *report, struct err *e)
 {
 	struct stat st;
 	uint64_t size;
@@ -130,14 +148,14 @@ int code_restore_fd(struct code *c, int state_fd, const struct prepare *prepared
 		return err_set(e, ERR_STATE_MISMATCH, "a state has 1 to %llu bytes, not %llu",
 			(unsigned long long)LIMIT_STATE_BYTES, (unsigned long long)size);
 	if (size <= READ_MOST)
-		return restore_small(c, state_fd, (size_t)size, backwards, report, e);
+		return restore_small(c, state_fd, (size_t)size, patch, backwards, report, e);
 	if (prepared && (view = prepare_view(prepared, state_fd, size)))
-		return code_restore(c, view, size, backwards, report, e);
+		return code_restore(c, view, size, patch, backwards, report, e);
 	blob = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, state_fd, 0); /* all of it is read, once */
 	if (blob == MAP_FAILED)
 		return err_sys(
 			e, ERR_LIMIT_EXCEEDED, "cannot map a state of %llu bytes", (unsigned long long)size);
-	rc = code_restore(c, blob, size, backwards, report, e);
+	rc = code_restore(c, blob, size, patch, backwards, report, e);
 	(void)munmap(blob, size);
 	return rc;
 }

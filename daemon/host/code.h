@@ -12,6 +12,7 @@
 #include "daemon/host/module/object.h"
 #include "daemon/host/prepare.h"
 #include "proto/err.h"
+#include "proto/json_scan.h"
 
 struct code {
 	uint64_t serial; /* 0: nothing is loaded */
@@ -26,13 +27,13 @@ struct code {
 int code_load(struct code *c, uint64_t serial, const char *path, struct err *e);
 int code_replaces(struct code *c, const struct code *old, struct err *e); /* 0: it is another version of the same module */
 int code_init(struct code *c, const char *config, size_t size, struct err *e);
-/* From a blob in memory: fields, migrate, check. */
-int code_restore(struct code *c, const void *blob, uint64_t size, bool backwards, struct state_report *report,
+/* From a blob in memory: fields, migrate, check. patch: see order.h. */
+int code_restore(struct code *c, const void *blob, uint64_t size, struct json_span patch, bool backwards, struct state_report *report,
 	struct err *e);
 /* From a sealed memfd, read or through a private read-only mapping; anything else is refused. prepared: where that mapping may be
  * already; NULL ok. */
-int code_restore_fd(struct code *c, int state_fd, const struct prepare *prepared, bool backwards, struct state_report *report,
-	struct err *e);
+int code_restore_fd(struct code *c, int state_fd, const struct prepare *prepared, struct json_span patch, bool backwards,
+	struct state_report *report, struct err *e);
 /* Into an open object: "load_us", "module", and with a report "restore_us", "check_us", "report". */
 void code_times_json(const struct code *c, const struct state_report *report, struct json_out *o);
 /* For instance_host.running: which hook of a restore runs. */

@@ -44,8 +44,8 @@ struct host {
 	struct code now;           /* serves */
 	struct code candidate;     /* phase LOADED only */
 	uint64_t candidate_serial; /* from QUIESCE, REHEARSE or LOAD on; 0: no transaction */
-	struct copy rehearsal, saving;
-	uint64_t rehearsal_serial, saving_serial;
+	struct copy rehearsal, saving, showing;
+	uint64_t rehearsal_serial, saving_serial, showing_number;
 	struct prepare prepare;    /* memory for the reload that is at work */
 	struct replies replies;
 	struct host_waiting *first, **last;

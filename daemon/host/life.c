@@ -77,7 +77,7 @@ void life_start(struct host *h, const struct host_message *head, const char *bod
 		life_fail(h, &e, h->now.step);
 	began = clock_monotonic_us();
 	if (state_fd >= 0)
-		rc = code_restore_fd(&h->now, state_fd, NULL, false, &report, &e);
+		rc = code_restore_fd(&h->now, state_fd, NULL, (struct json_span){ 0 }, false, &report, &e);
 	else
 		rc = code_init(&h->now, order.config.at, order.config.size, &e);
 	init_us = clock_monotonic_us() - began;
@@ -112,6 +112,7 @@ void life_stop(struct host *h, const struct host_message *head, const char *body
 	(void)FAULT(HOST_STOP);
 	copy_kill(&h->rehearsal);
 	copy_kill(&h->saving);
+	copy_kill(&h->showing);
 	code_unload(&h->candidate, cause);
 	if (h->now.instance) {
 		death_running("stop");

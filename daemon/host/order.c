@@ -49,6 +49,12 @@ static int parse_member(
 			return err_set(e, ERR_BAD_PARAM, "backwards: not true or false");
 		return 0;
 	}
+	if (kind != ORDER_START && json_string_is(key, "patch")) {
+		if (json_type(value) != '{')
+			return err_set(e, ERR_BAD_PARAM, "patch: not an object");
+		o->patch = value;
+		return 0;
+	}
 	return err_set(e, ERR_BAD_PARAM, "unknown key %.*s", (int)(key.size < 64 ? key.size : 64), key.at);
 }
 

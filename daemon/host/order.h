@@ -21,6 +21,7 @@ struct order {
 	struct json_span config;         /* START; size 0: none */
 	uint32_t timeout_ms;             /* REHEARSE; 0 isn't possible */
 	bool backwards;                  /* REHEARSE, LOAD */
+	struct json_span patch;          /* likewise: fields that the state is to have instead of its own; at NULL: none */
 };
 
 int order_parse(struct order *o, enum order_kind kind, const char *json, size_t size, struct err *e);

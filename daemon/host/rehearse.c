@@ -15,8 +15,7 @@ static void answer_error(struct copy_answer *answer, const struct err *e, const 
 	host_error_body(&answer->body, e, step);
 }
 
-/* The state in fresh memory, as a sealed memfd would hold it. */
-static void *save_to_memory(struct module_instance *m, uint64_t *ret_size, struct err *e)
+void *rehearse_save(struct module_instance *m, uint64_t *ret_size, struct err *e)
 {
 	struct err counting = ERR_INIT;
 	uint64_t size = 0, again = 0;
@@ -59,24 +58,30 @@ void rehearse_run(void *ctx, struct copy_answer *answer)
 	void *blob;
 
 	death_running("save");
-	blob = save_to_memory(r->host->now.instance, &size, &e);
-	if (!blob) {
+	blob = r->state_fd < 0 ? rehearse_save(r->host->now.instance, &size, &e) : NULL;
+	if (!blob && r->state_fd < 0) {
 		answer_error(answer, &e, "save");
 		return;
 	}
 	if (code_load(&candidate, r->serial, r->path, &e) < 0 || code_replaces(&candidate, &r->host->now, &e) < 0 ||
-		code_restore(&candidate, blob, size, r->backwards, &report, &e) < 0) {
+		(blob ? code_restore(&candidate, blob, size, r->patch, r->backwards, &report, &e) :
+			code_restore_fd(&candidate, r->state_fd, NULL, r->patch, r->backwards, &report, &e)) < 0) {
 		answer_error(answer, &e, candidate.step);
 		return;
 	}
 	death_running("save again");
 	began = clock_monotonic_us();
-	if (!save_to_memory(candidate.instance, &size_after, &e)) {
+	if (!rehearse_save(candidate.instance, &size_after, &e)) {
 		answer_error(answer, &e, "save again");
 		return;
 	}
+	if (!blob) { /* what the save of the present state will need, so far as it can be told */
+		struct err ignored = ERR_INIT;
+
+		(void)instance_save(r->host->now.instance, NULL, 0, &size, &ignored);
+	}
 	json_out_object(&o, NULL);
-	json_out_u64(&o, "state_bytes", size);
+	json_out_u64(&o, "state_bytes", size > 0 ? size : size_after);
 	json_out_i64(&o, "save_us", clock_monotonic_us() - began);
 	code_times_json(&candidate, &report, &o);
 	json_out_object_end(&o);

@@ -15,6 +15,8 @@ struct rehearse {
 	uint64_t serial;
 	const char *path;
 	bool backwards;
+	struct json_span patch;
+	int state_fd; /* a sealed state to restore; -1: a save of the present one */
 };
 
 struct save {
@@ -24,6 +26,8 @@ struct save {
 	void *to; /* a mapping of it, which the save ends; NULL: none yet */
 };
 
+/* The state in fresh memory, as a sealed memfd would hold it; NULL with err. Nobody frees it: the copy ends. */
+void *rehearse_save(struct module_instance *m, uint64_t *ret_size, struct err *e);
 void rehearse_run(void *ctx /* struct rehearse */, struct copy_answer *answer); /* HOST_REHEARSED's body */
 /* value = bytes written, or needed with status 1 (0: it failed for another reason). */
 void save_run(void *ctx /* struct save */, struct copy_answer *answer);

@@ -213,7 +213,7 @@ static const struct serve_row {
 	[HOST_CALL]     = { serve_call,   HOST_REPLY,     { REFUSE, DO,     REFUSE,  REFUSE }, NO_FD, false },
 	[HOST_ACK]      = { serve_ack,    HOST_STATUS,    { DO,     DO,     DO,      DO }, NO_FD, true },
 	[HOST_QUERY]    = { serve_query,  HOST_STATUS,    { DO,     DO,     DO,      DO }, NO_FD, true },
-	[HOST_REHEARSE] = { txn_rehearse, HOST_REHEARSED, { REFUSE, DO,     DO,      REFUSE }, NO_FD, false },
+	[HOST_REHEARSE] = { txn_rehearse, HOST_REHEARSED, { REFUSE, DO,     DO,      REFUSE }, MAY_FD, false },
 	[HOST_QUIESCE]  = { txn_quiesce,  HOST_QUIESCED,  { END,    DO,     DO,      END }, NO_FD, false },
 	[HOST_SAVE]     = { txn_save,     HOST_SAVED,     { REFUSE, DO,     DO,      REFUSE }, MUST_FD, false },
 	[HOST_LOAD]     = { txn_load,     HOST_LOADED,    { REFUSE, REFUSE, DO,      REFUSE }, MUST_FD, false },
@@ -221,6 +221,7 @@ static const struct serve_row {
 	[HOST_ABORT]    = { txn_abort,    HOST_ABORTED,   { DO,     DO,     DO,      DO }, NO_FD, false },
 	[HOST_PING]     = { serve_ping,   HOST_ALIVE,     { DO,     DO,     DO,      DO }, NO_FD, true },
 	[HOST_PREPARE]  = { txn_prepare,  HOST_PREPARED,  { REFUSE, DO,     REFUSE,  REFUSE }, MUST_FD, false },
+	[HOST_SHOW]     = { show_serve,   HOST_SHOWN,     { REFUSE, DO,     REFUSE,  REFUSE }, MAY_FD, false },
 	[HOST_STOP]     = { life_stop,    HOST_STOPPED,   { DO,     DO,     DO,      DO }, NO_FD, false },
 };
 /* clang-format on */
@@ -396,6 +397,8 @@ static int wait_ms(const struct host *h)
 		until = h->rehearsal.deadline_us;
 	if (copy_running(&h->saving) && h->saving.deadline_us < until)
 		until = h->saving.deadline_us;
+	if (copy_running(&h->showing) && h->showing.deadline_us < until)
+		until = h->showing.deadline_us;
 	if (until == INT64_MAX)
 		return -1;
 	now_us = clock_monotonic_us();
@@ -418,12 +421,13 @@ static void trim(struct host *h)
 /* true: the channel has something; or nothing else can come, and the receive itself waits, which spares a system call per message. */
 static bool wait_for_work(struct host *h)
 {
-	struct pollfd fds[1 + 2 * COPY_POLLFDS] = { { .fd = h->channel_fd, .events = POLLIN } };
+	struct pollfd fds[1 + 3 * COPY_POLLFDS] = { { .fd = h->channel_fd, .events = POLLIN } };
 	nfds_t n = 1;
 	int rc, ms = wait_ms(h);
 
 	n += copy_pollfds(&h->rehearsal, fds + n);
 	n += copy_pollfds(&h->saving, fds + n);
+	n += copy_pollfds(&h->showing, fds + n);
 	if (attention_word && poll(fds, n, 0) == 0)
 		attention_clear(); /* whom it was meant for has ended; the next call may run in peace */
 	if (n == 1 && ms == -1 && !h->came_empty && !h->trim_due)
@@ -448,6 +452,7 @@ void serve_init(struct host *h, int channel_fd)
 	h->last = &h->first;
 	copy_init(&h->rehearsal, "rehearsal");
 	copy_init(&h->saving, "save");
+	copy_init(&h->showing, "look at the state");
 	replies_init(&h->replies);
 }
 
@@ -464,6 +469,8 @@ void serve(struct host *h)
 			take_message(h, &in);
 		if (!h->stopped && (copy_running(&h->rehearsal) || copy_running(&h->saving) || h->prepare.running))
 			txn_progress(h, clock_monotonic_us());
+		if (!h->stopped && copy_running(&h->showing))
+			show_progress(h, clock_monotonic_us());
 		run_waiting(h);
 		if (!h->stopped)
 			run_timer(h);

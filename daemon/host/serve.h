@@ -15,6 +15,8 @@ typedef void serve_fn(struct host *h, const struct host_message *head, const cha
 
 serve_fn life_begin, life_start, life_stop;                                    /* life.c */
 serve_fn txn_rehearse, txn_prepare, txn_quiesce, txn_save, txn_load, txn_commit, txn_abort; /* txn.c */
+serve_fn show_serve;                                                           /* show.c */
+void show_progress(struct host *h, int64_t now_us);
 void txn_progress(struct host *h, int64_t now_us); /* answers for copies that have ended */
 
 #endif

@@ -40,18 +40,18 @@ static void parse(
 
 void txn_rehearse(struct host *h, const struct host_message *head, const char *body, int state_fd)
 {
-	struct rehearse r = { .host = h, .serial = head->number };
+	struct rehearse r = { .host = h, .serial = head->number, .state_fd = state_fd };
 	struct err e = ERR_INIT;
 	struct order order;
 
-	(void)state_fd;
 	parse(&order, ORDER_REHEARSE, head, body);
 	r.path = order.path;
 	r.backwards = order.backwards;
+	r.patch = order.patch;
 	(void)FAULT(HOST_REHEARSE);
 	if (copy_running(&h->rehearsal))
 		err_set(&e, ERR_BUSY, "another rehearsal is running");
-	else if (copy_start(&h->rehearsal, order.timeout_ms, rehearse_run, &r, -1, &e) == 0)
+	else if (copy_start(&h->rehearsal, order.timeout_ms, rehearse_run, &r, state_fd, &e) == 0)
 		h->rehearsal_serial = head->number;
 	if (e.code != ERR_OK)
 		post_error(h, HOST_REHEARSED, head->number, &e, "copy");
@@ -186,7 +186,7 @@ void txn_load(struct host *h, const struct host_message *head, const char *body,
 	copy_kill(&h->rehearsal);
 	h->candidate_serial = head->number;
 	if (code_load(&h->candidate, head->number, order.path, &e) < 0 || code_replaces(&h->candidate, &h->now, &e) < 0 ||
-		code_restore_fd(&h->candidate, state_fd, &h->prepare, order.backwards, &report, &e) < 0) {
+		code_restore_fd(&h->candidate, state_fd, &h->prepare, order.patch, order.backwards, &report, &e) < 0) {
 		const char *step = h->candidate.step;
 
 		drop_candidate(h);

@@ -57,6 +57,7 @@ uint32_t versions_commit(struct versions *v, const struct version *candidate, in
 		*item = *candidate;
 		item->number = ++v->last_number;
 		item->loads = item->faults = 0;
+		item->figures = (struct version_figures){ 0 };
 		item->first_loaded_at_ms = wall_ms;
 	}
 	item->quarantined = false;
@@ -89,6 +90,7 @@ void versions_return(struct versions *v, uint32_t to, const char *why, int64_t w
 	good->loaded_at_ms = wall_ms;
 	v->current = to;
 	v->previous = 0;
+	v->returns++;
 	v->on_probation = false;
 }
 
@@ -98,6 +100,40 @@ void versions_fault(struct versions *v)
 
 	if (item && item->faults < UINT32_MAX)
 		item->faults++;
+}
+
+void versions_account(struct versions *v, const struct version_figures *more)
+{
+	struct version *item = versions_at(v, v->current);
+
+	if (!item)
+		return;
+	item->figures.calls += more->calls;
+	item->figures.failures += more->failures;
+	item->figures.uptime_ms += more->uptime_ms;
+	item->figures.crashes += more->crashes;
+}
+
+void versions_note_reload(struct versions *v, bool is_rollback, uint64_t pause_us, uint64_t state_bytes)
+{
+	struct version *item = versions_at(v, v->current);
+
+	if (!item)
+		return;
+	v->reloads++;
+	v->rollbacks += is_rollback;
+	item->figures.rollbacks += is_rollback;
+	item->figures.pause_us = pause_us;
+	item->figures.state_bytes = state_bytes;
+}
+
+void versions_note_failed(struct versions *v, uint32_t number)
+{
+	struct version *item = versions_at(v, number);
+
+	v->failed_reloads++;
+	if (item)
+		item->figures.refused++;
 }
 
 void versions_note_state_version(struct versions *v, uint32_t state_version)
@@ -134,11 +170,30 @@ static void version_members(const struct version *item, struct json_out *o)
 		json_out_text(o, "source_name", item->source_name);
 }
 
+void version_members_json(const struct version *item, const char *status, struct json_out *o)
+{
+	version_members(item, o);
+	json_out_text(o, "status", status);
+}
+
+void version_figures_json(const struct version *item, struct json_out *o)
+{
+	const struct version_figures *f = &item->figures;
+
+	json_out_u64(o, "calls", f->calls);
+	json_out_u64(o, "failures", f->failures);
+	json_out_u64(o, "uptime_ms", f->uptime_ms);
+	json_out_u64(o, "crashes", f->crashes);
+	json_out_u64(o, "rollbacks", f->rollbacks);
+	json_out_u64(o, "refused", f->refused);
+	json_out_u64(o, "pause_us", f->pause_us);
+	json_out_u64(o, "state_bytes", f->state_bytes);
+}
+
 void version_json(const struct version *item, const char *status, struct json_out *o, const char *key)
 {
 	json_out_object(o, key);
-	version_members(item, o);
-	json_out_text(o, "status", status);
+	version_members_json(item, status, o);
 	json_out_object_end(o);
 }
 
@@ -154,6 +209,7 @@ void version_save(const struct version *item, struct json_out *o, const char *ke
 {
 	json_out_object(o, key);
 	version_members(item, o);
+	version_figures_json(item, o);
 	json_out_object_end(o);
 }
 
@@ -163,6 +219,10 @@ void versions_save(const struct versions *v, struct json_out *o, const char *key
 	json_out_u64(o, "last_number", v->last_number);
 	json_out_u64(o, "current", v->current);
 	json_out_u64(o, "previous", v->previous);
+	json_out_u64(o, "reloads", v->reloads);
+	json_out_u64(o, "failed_reloads", v->failed_reloads);
+	json_out_u64(o, "rollbacks", v->rollbacks);
+	json_out_u64(o, "returns", v->returns);
 	json_out_array(o, "items");
 	for (size_t i = 0; i < v->n; i++)
 		version_save(&v->items[i], o, NULL);
@@ -180,6 +240,31 @@ static bool load_u32(struct json_span object, const char *key, uint32_t *ret)
 	return true;
 }
 
+/* A count that an earlier program didn't keep is 0. */
+static void load_count(struct json_span object, const char *key, uint32_t *ret)
+{
+	if (!load_u32(object, key, ret))
+		*ret = 0;
+}
+
+static void load_sum(struct json_span object, const char *key, uint64_t *ret)
+{
+	if (!json_u64(json_get(object, key), ret))
+		*ret = 0;
+}
+
+static void figures_load(struct version_figures *f, struct json_span saved)
+{
+	load_sum(saved, "calls", &f->calls);
+	load_sum(saved, "failures", &f->failures);
+	load_sum(saved, "uptime_ms", &f->uptime_ms);
+	load_count(saved, "crashes", &f->crashes);
+	load_count(saved, "rollbacks", &f->rollbacks);
+	load_count(saved, "refused", &f->refused);
+	load_sum(saved, "pause_us", &f->pause_us);
+	load_sum(saved, "state_bytes", &f->state_bytes);
+}
+
 int version_load(struct version *item, struct json_span saved, struct err *e)
 {
 	uint32_t author = 0;
@@ -193,8 +278,8 @@ int version_load(struct version *item, struct json_span saved, struct err *e)
 		return err_set(e, ERR_IO, "a saved version lacks a member or holds a wrong one");
 	item->author = author;
 	/* Members of later versions of this program: a history kept by an earlier one lacks them. */
-	if (!load_u32(saved, "faults", &item->faults))
-		item->faults = 0;
+	load_count(saved, "faults", &item->faults);
+	figures_load(&item->figures, saved);
 	if (!json_i64(json_get(saved, "first_loaded_at"), &item->first_loaded_at_ms))
 		item->first_loaded_at_ms = 0;
 	item->quarantined = json_string(json_get(saved, "quarantined"), item->quarantined_why, sizeof item->quarantined_why) >= 0;
@@ -216,6 +301,10 @@ int versions_load(struct versions *v, struct json_span saved, struct err *e)
 	if (json_type(items) != '[' || !load_u32(saved, "last_number", &v->last_number) ||
 		!load_u32(saved, "current", &v->current) || !load_u32(saved, "previous", &v->previous))
 		return err_set(e, ERR_IO, "a saved history lacks a member");
+	load_count(saved, "reloads", &v->reloads);
+	load_count(saved, "failed_reloads", &v->failed_reloads);
+	load_count(saved, "rollbacks", &v->rollbacks);
+	load_count(saved, "returns", &v->returns);
 	for (it = json_iter_begin(items); json_iter_next(&it, &key, &value);) {
 		if (v->n == LIMIT_VERSIONS)
 			return err_set(e, ERR_IO, "a saved history has more than %d versions", LIMIT_VERSIONS);

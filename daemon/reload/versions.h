@@ -23,7 +23,15 @@ struct version {
 	int64_t loaded_at_ms;         /* wall clock of the last time it became current */
 	int64_t first_loaded_at_ms;   /* 0: a history that was kept before this was counted */
 	uint32_t loads;               /* how often it became current */
-	uint32_t faults;              /* ends of its processes by a fault of the code; may be behind on disk by those since the last change */
+	uint32_t faults;              /* ends of its processes by a fault of the code; may be behind on disk by those since the last change, and so: */
+	struct version_figures {
+		uint64_t calls, failures;     /* calls answered while it was current; those of them that were answered by an error */
+		uint64_t uptime_ms;           /* while it was current and a process served */
+		uint32_t crashes;             /* abnormal ends of its processes, by whatever */
+		uint32_t rollbacks;           /* how many of the loads were rollbacks to it */
+		uint32_t refused;             /* reloads to it that failed */
+		uint64_t pause_us, state_bytes; /* of the last reload to it; 0: none yet */
+	} figures;
 	uid_t author;
 	bool from_source;
 	bool quarantined;             /* it faulted on probation: refused unless forced */
@@ -36,6 +44,7 @@ struct versions {
 	struct version items[LIMIT_VERSIONS]; /* oldest number first, no gaps */
 	size_t n;
 	uint32_t last_number;         /* never used again, also when pruned */
+	uint32_t reloads, failed_reloads, rollbacks, returns; /* of all: that took, that failed in a step, that went back, that probation took back */
 	uint32_t current;             /* number; 0: none yet */
 	uint32_t previous;            /* the one that was current before; 0: none, pruned, or quarantined */
 	uint32_t keep;                /* how many are kept at most, 2 to LIMIT_VERSIONS; 0: that many. Not saved: it is the spec's */
@@ -51,12 +60,19 @@ uint32_t versions_commit(struct versions *v, const struct version *candidate, in
 /* The current version has faulted on probation: it is quarantined, and `to` (in the history) is current again. */
 void versions_return(struct versions *v, uint32_t to, const char *why, int64_t wall_ms);
 void versions_fault(struct versions *v); /* counts one of the current version */
+/* Adds to the current version's figures. */
+void versions_account(struct versions *v, const struct version_figures *more);
+/* A reload to the current version took; or one to `number` (0: to what isn't in the history) failed in a step. */
+void versions_note_reload(struct versions *v, bool is_rollback, uint64_t pause_us, uint64_t state_bytes);
+void versions_note_failed(struct versions *v, uint32_t number);
 /* The current one says which state version it has; a row that was written before it could say so lacks it. */
 void versions_note_state_version(struct versions *v, uint32_t state_version);
 const char *versions_status(const struct versions *v, const struct version *item);          /* "current", "probation" (current, and not proven), "good" (ran before), "quarantined", "superseded" */
 
 void version_json(const struct version *item, const char *status, struct json_out *o, const char *key); /* an object */
 void versions_json(const struct versions *v, struct json_out *o, const char *key);          /* an array, newest first */
+void version_members_json(const struct version *item, const char *status, struct json_out *o); /* into an open object */
+void version_figures_json(const struct version *item, struct json_out *o);                  /* likewise */
 /* What versions_save wrote, checked: -1 with err when it doesn't fit together. */
 void versions_save(const struct versions *v, struct json_out *o, const char *key);
 int versions_load(struct versions *v, struct json_span saved, struct err *e);

@@ -172,6 +172,7 @@ bool calls_replied(struct calls *q, uint64_t number, bool well, struct rpc_reque
 	}
 	free(list_remove(&q->running, at));
 	q->done++;
+	q->refused += !well;
 	return true;
 }
 
@@ -181,6 +182,7 @@ static void cast_end(struct calls *q, struct call *c, const struct err *e)
 		q->failed++;
 	else
 		q->done++;
+	q->refused += e != NULL;
 	if (e)
 		q->cast_failed(q->ctx, c->cast_function, e);
 	free(c);

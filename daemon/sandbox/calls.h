@@ -39,6 +39,7 @@ struct calls {
 	unsigned max_waiting;
 	int64_t first_deadline_ms;    /* no call's deadline is earlier; INT64_MAX: none */
 	uint64_t done, failed;        /* counts for info */
+	uint64_t refused;             /* those of them, and of the casts, that ended with an error */
 	calls_cast_failed *cast_failed;
 	void *ctx;
 };

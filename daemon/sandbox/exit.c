@@ -113,6 +113,7 @@ void exit_record(struct sandbox *sb, const struct spawner_message *m)
 	x->exit = life_exit_class(x->wait_status, h && h->asked, h && h->killed);
 	if (h && h->kill_text[0])
 		x->exit = LIFE_EXIT_ERROR;
+	sandbox_account_exit(sb);
 	reason_of(x, h, m, sb->life.killed);
 	if (m->name[0])
 		text_clean(sb->failure_step, sizeof sb->failure_step, m->name, strnlen(m->name, sizeof m->name));
@@ -155,6 +156,7 @@ void sandbox_exited(struct sandbox *sb, const struct spawner_message *m)
 	host_abandon(h);
 	(void)snprintf(text, sizeof text, "%s%s%s", sb->last_exit.reason, sb->last_exit.text[0] ? ": " : "", sb->last_exit.text);
 	calls_crashed(&sb->calls, sb->spec.id, text);
+	look_ended(sb, text);
 	if (sandbox_found_exited(sb, found, adopted, m->started_ms))
 		(void)0; /* told as what a take-over found */
 	else if (txn_active(&sb->txn))

@@ -58,7 +58,8 @@ static void set_timeouts(struct sandbox *sb)
 	sb->txn_policy = txn_policy_default();
 	if (!r)
 		return;
-	sb->txn_policy.timeout_ms[TXN_QUIESCE] = (uint32_t)rpc_integer(r, "quiesce_timeout_ms", DEFAULT_QUIESCE_TIMEOUT_MS);
+	if (!sb->reload.is_check)
+		sb->txn_policy.timeout_ms[TXN_QUIESCE] = (uint32_t)rpc_integer(r, "quiesce_timeout_ms", DEFAULT_QUIESCE_TIMEOUT_MS);
 	sb->txn_policy.timeout_ms[TXN_REHEARSE] = (uint32_t)rpc_integer(r, "rehearse_timeout_ms", DEFAULT_REHEARSE_TIMEOUT_MS);
 	sb->txn_policy.timeout_ms[TXN_LOAD] = sb->txn_policy.timeout_ms[TXN_REHEARSE];
 }
@@ -76,7 +77,7 @@ static void candidate_set(struct sandbox *sb)
 	sb->has_candidate = true;
 	durable_object(sb, sb->candidate.sha256);
 	/* Going back to code that is older than what runs: it can't know newer fields, so nothing may be reset silently. */
-	sb->reload.backwards = known && known->number < sb->versions.current;
+	sb->reload.backwards = known && known->number < sb->versions.current && !sb->reload.from_saved;
 	sb->reload.number = known ? known->number : 0;
 }
 
@@ -100,7 +101,7 @@ static void code_done(struct code *k, const struct err *e)
 	if (e) {
 		refuse(sb, e);
 	} else if (strcmp(k->sha256, versions_current(&sb->versions) ? versions_current(&sb->versions)->sha256 : "") == 0 &&
-		   sb->life.state == LIFE_RUNNING) {
+		   sb->life.state == LIFE_RUNNING && !sb->reload.from_saved && !sb->reload.patch) {
 		answer_no_change(sb);
 	} else if (is_refused(sb, k->sha256, &wrong)) {
 		refuse(sb, &wrong);
@@ -118,6 +119,8 @@ static void code_done(struct code *k, const struct err *e)
 		json_out_u64(o, "from", sb->versions.current);
 		json_out_text(o, "sha256", sb->candidate.sha256);
 		json_out_bool(o, "rollback", sb->reload.is_rollback);
+		if (sb->reload.from_saved || sb->reload.patch)
+			json_out_text(o, "state", sb->reload.patch ? "set" : "saved");
 		json_out_bool(o, "check", sb->reload.is_check);
 		events_end(sb->control->events);
 		sandbox_txn_begin(sb, sb->reload.is_check ? TXN_CHECK : TXN_RELOAD);
@@ -142,7 +145,9 @@ const struct rpc_done *sandbox_reload(struct sandbox *sb, struct rpc_request *r)
 
 	if (reload_check(sb, &e) < 0)
 		return rpc_error(r, &e, NULL);
-	sb->reload = (struct reload){ .active = true, .request = r, .force = rpc_bool(r, "force", false), .is_check = rpc_bool(r, "check", false) };
+	sb->reload = (struct reload){ .active = true, .request = r };
+	sb->reload.is_check = rpc_method(r) == &methods[METHOD_STATE_CHECK] || rpc_bool(r, "check", false);
+	sb->reload.force = !sb->reload.is_check && rpc_bool(r, "force", false);
 	sandbox_hold(sb);
 	sandbox_folder(sb, folder);
 	code_begin(&sb->reload.code, sb->control, r, sb->spec.persist ? NULL : folder, code_done, sb);
@@ -154,6 +159,9 @@ const struct rpc_done *sandbox_rollback(struct sandbox *sb, struct rpc_request *
 	char folder[LIMIT_PATH_BYTES + 1];
 	uint32_t number = (uint32_t)rpc_integer(r, "version", sb->versions.previous);
 	const struct version *v = versions_find(&sb->versions, number);
+	const char *state = rpc_text(r, "state");
+	bool from_saved = state && strcmp(state, "saved") == 0;
+	struct left_state left = { .fd = -1 };
 	struct err e = ERR_INIT;
 
 	if (reload_check(sb, &e) < 0)
@@ -165,7 +173,37 @@ const struct rpc_done *sandbox_rollback(struct sandbox *sb, struct rpc_request *
 			err_set(&e, ERR_VERSION_NOT_FOUND, "sandbox %s has no version %u", sb->spec.id, number);
 		return rpc_error(r, &e, NULL);
 	}
-	sb->reload = (struct reload){ .active = true, .request = r, .is_rollback = true, .force = rpc_bool(r, "force", false) };
+	if (from_saved && left_states_get(&sb->left, number, &left, &e) < 0) {
+		err_prefix(&e, "rollback of %s to version %u", sb->spec.id, number);
+		return rpc_error(r, &e, NULL);
+	}
+	sb->reload = (struct reload){ .active = true, .request = r, .is_rollback = true, .force = rpc_bool(r, "force", false),
+		.from_saved = from_saved, .left = left };
+	sandbox_hold(sb);
+	sandbox_folder(sb, folder);
+	code_begin_stored(&sb->reload.code, sb->control, v->sha256, sb->spec.persist ? NULL : folder, code_done, sb);
+	return rpc_pending(r);
+}
+
+const struct rpc_done *sandbox_state_set(struct sandbox *sb, struct rpc_request *r)
+{
+	const struct version *v = versions_current(&sb->versions);
+	struct json_span patch = rpc_param(r, "state");
+	char folder[LIMIT_PATH_BYTES + 1];
+	struct err e = ERR_INIT;
+
+	if (reload_check(sb, &e) < 0)
+		return rpc_error(r, &e, NULL);
+	if (!v || patch.size > LIMIT_PATCH_BYTES) {
+		err_set(&e, ERR_LIMIT_EXCEEDED, "what is to be set has %zu bytes, more than %u", patch.size, LIMIT_PATCH_BYTES);
+		return rpc_error(r, &e, NULL);
+	}
+	sb->reload = (struct reload){ .active = true, .request = r, .patch = strndup(patch.at, patch.size) };
+	if (!sb->reload.patch) {
+		sb->reload.active = false;
+		err_set(&e, ERR_INTERNAL, "no memory for what is to be set");
+		return rpc_error(r, &e, NULL);
+	}
 	sandbox_hold(sb);
 	sandbox_folder(sb, folder);
 	code_begin_stored(&sb->reload.code, sb->control, v->sha256, sb->spec.persist ? NULL : folder, code_done, sb);
@@ -192,12 +230,37 @@ static cJSON *steps_json(const struct reload *rl)
 	return steps;
 }
 
+/* What a rollback with the saved state gives up. */
+static void saved_json(const struct sandbox *sb, cJSON *result)
+{
+	const struct left_state *l = &sb->reload.left;
+
+	cJSON_AddStringToObject(result, "state_from", "saved");
+	cJSON_AddNumberToObject(result, "saved_at", (double)l->at_ms);
+	cJSON_AddNumberToObject(result, "acknowledged_since", (double)(sb->calls.done - l->calls_done));
+}
+
+/* Variables that begin afresh with each version: a warning, since few mean it. */
+static void globals_json(const struct elf_info *elf, cJSON *result)
+{
+	cJSON *globals, *names;
+
+	if (elf->globals_bytes == 0)
+		return;
+	globals = cJSON_AddObjectToObject(result, "globals");
+	names = cJSON_AddArrayToObject(globals, "names");
+	for (uint32_t i = 0; i < elf->n_globals && i < ELF_GLOBALS_NAMED; i++)
+		cJSON_AddItemToArray(names, cJSON_CreateString(elf->globals[i]));
+	cJSON_AddNumberToObject(globals, "count", elf->n_globals);
+	cJSON_AddNumberToObject(globals, "bytes", (double)elf->globals_bytes);
+}
+
 static cJSON *success_json(const struct sandbox *sb, const struct txn_actions *a)
 {
 	const struct reload *rl = &sb->reload;
 	cJSON *result = cJSON_CreateObject();
 
-	cJSON_AddStringToObject(result, "outcome", "reloaded");
+	cJSON_AddStringToObject(result, "outcome", rl->patch ? "set" : "reloaded");
 	cJSON_AddNumberToObject(result, "from", rl->from);
 	cJSON_AddNumberToObject(result, "to", rl->to_hint);
 	cJSON_AddStringToObject(result, "rung", "in_place");
@@ -211,10 +274,13 @@ static cJSON *success_json(const struct sandbox *sb, const struct txn_actions *a
 	cJSON_AddNumberToObject(result, "calls_queued", rl->calls_queued);
 	cJSON_AddNumberToObject(result, "calls_running", rl->calls_running);
 	add_raw(result, "pinned", a->not_unloaded ? "\"the old code did not end its unmake in time\"" : rl->pinned);
-	if (probation_active(&sb->trial.probation))
+	if (rl->from_saved)
+		saved_json(sb, result);
+	if (probation_active(&sb->trial.probation) && !rl->patch)
 		cJSON_AddNumberToObject(result, "probation_ms", sb->spec.probation_ms);
 	if (a->host_gone)
 		cJSON_AddBoolToObject(result, "ended_after_commit", true);
+	globals_json(&rl->code.elf, result);
 	if (rl->code.diagnostics)
 		cJSON_AddStringToObject(cJSON_AddObjectToObject(result, "compiler"), "warnings", rl->code.diagnostics);
 	return result;
@@ -235,6 +301,7 @@ static cJSON *checked_json(const struct sandbox *sb)
 	cJSON_AddNumberToObject(result, "total_us", (double)(clock_monotonic_us() - rl->began_us));
 	cJSON_AddNumberToObject(result, "state_bytes", (double)rl->state_bytes);
 	add_raw(result, "report", rl->report);
+	globals_json(&rl->code.elf, result);
 	if (rl->code.diagnostics)
 		cJSON_AddStringToObject(cJSON_AddObjectToObject(result, "compiler"), "warnings", rl->code.diagnostics);
 	return result;
@@ -307,11 +374,17 @@ void reload_answer(struct sandbox *sb, const struct txn_actions *a)
 			durable_answer(sb, r, checked_json(sb));
 		reload_fini(&sb->reload);
 	} else if (a->ok) {
-		o = events_begin(sb->control->events, "reload.committed", sb->spec.id, sb->spec.owner);
+		if (!sb->reload.patch)
+			versions_note_reload(&sb->versions, sb->reload.is_rollback, (uint64_t)sb->reload.pause_us, sb->reload.state_bytes);
+		o = events_begin(sb->control->events, sb->reload.patch ? "state.set" : "reload.committed", sb->spec.id, sb->spec.owner);
 		json_out_u64(o, "from", sb->reload.from);
 		json_out_u64(o, "to", sb->reload.to_hint);
 		json_out_i64(o, "pause_us", sb->reload.pause_us);
 		json_out_u64(o, "state_bytes", sb->reload.state_bytes);
+		if (sb->reload.from_saved) {
+			json_out_text(o, "state_from", "saved");
+			json_out_u64(o, "acknowledged_since", sb->calls.done - sb->reload.left.calls_done);
+		}
 		json_out_u64(o, "calls_queued", sb->reload.calls_queued);
 		if (sb->reload.report)
 			json_out_raw(o, "report", sb->reload.report, strlen(sb->reload.report));
@@ -323,6 +396,8 @@ void reload_answer(struct sandbox *sb, const struct txn_actions *a)
 	} else {
 		struct err e;
 
+		if (!sb->reload.is_check && !sb->reload.patch)
+			versions_note_failed(&sb->versions, sb->reload.number);
 		failure_text(sb, a, &e);
 		o = events_begin(sb->control->events, "reload.failed", sb->spec.id, sb->spec.owner);
 		json_out_text(o, "step", txn_step_text(a->failed_step));

@@ -82,6 +82,7 @@ static void sandbox_free(struct sandbox *sb)
 	spec_fini(&sb->spec);
 	fd_close(&sb->state_fd);
 	fd_close(&sb->trial.state_fd);
+	left_states_fini(&sb->left);
 	sandbox_log_close(sb);
 	sandbox_log_free(sb->log);
 	blob_unref(sb->create_object);

@@ -16,6 +16,8 @@
  *   watch.c     the heartbeat
  *   overdue.c   the longest that a call may run
  *   explain.c   the decision log
+ *   look.c      its state and schema for people
+ *   history.c   what each version has done, and the states that they were left with
  *   restore.c   it comes back after a restart of the machine
  *   info.c      shows it
  * Loop thread only. */
@@ -31,6 +33,7 @@
 #include "daemon/sandbox/calls.h"
 #include "daemon/sandbox/code.h"
 #include "daemon/sandbox/durable.h"
+#include "daemon/sandbox/left_states.h"
 #include "daemon/control/control.h"
 #include "daemon/sandbox/host_link.h"
 #include "daemon/front/rpc.h"
@@ -124,6 +127,9 @@ struct reload {
 	bool has_code;
 	bool is_rollback, is_check, backwards;
 	bool force;                      /* also what is quarantined */
+	char *patch;                     /* state.set: a JSON object, owned; NULL: none */
+	bool from_saved;                 /* the candidate takes left.fd's state instead of the present one */
+	struct left_state left;          /* its fd is owned */
 	uint32_t number;                 /* of the candidate, if it is in the history; 0 */
 	uint32_t from, to_hint;          /* to_hint: rollback's target */
 	unsigned calls_queued, calls_running; /* waiting and unanswered when the hold began; queued counts those that came later too */
@@ -171,6 +177,11 @@ struct sandbox {
 	bool txn_stepping, txn_recovered;
 	struct reload reload;
 	struct trial trial;
+	struct left_states left;         /* what its versions were left with */
+	struct {
+		uint64_t done, refused;  /* of calls: up to here they are in the figures of versions */
+		int64_t since_ms;        /* monotonic: a process serves, and its time up to here is; 0: none does */
+	} account;
 	int state_fd;                    /* the state being made or kept; -1 */
 	uint64_t state_bytes;
 	char state_from[32];             /* what the running process began with: "fresh", "stop", "reload" */
@@ -204,6 +215,13 @@ struct sandbox {
 		int64_t due_ms;          /* it waits for its restart until then; 0: it doesn't */
 		bool found;              /* of an earlier control, and its group hasn't started it yet */
 	} counted;
+	struct {
+		struct rpc_request *request; /* NULL: nobody asks for its state */
+		uint64_t number;             /* epoch << 32 | asked: an answer to an earlier control is no answer */
+		uint32_t asked;
+		enum show_what what;
+		uint32_t version;
+	} look;
 	struct rpc_request *freeze_request; /* a freeze or thaw that the spawner carries out */
 	struct {
 		uv_timer_t timer;
@@ -283,6 +301,21 @@ void explain_save(const struct sandbox *sb, struct json_out *o);
 void explain_load(struct sandbox *sb, struct json_span saved);
 const struct rpc_done *sandbox_explain(struct sandbox *sb, struct rpc_request *r);
 
+/* ---- history.c ---- */
+/* What the current version has done since the last time goes into its figures: to be called before another is current, and before they are shown. */
+void sandbox_account(struct sandbox *sb);
+void sandbox_account_exit(struct sandbox *sb); /* its process has ended (last_exit) */
+/* At a commit, while state_fd is the sealed state that `version` was left with. */
+void sandbox_left(struct sandbox *sb, uint32_t version);
+const struct rpc_done *sandbox_version_history(struct sandbox *sb, struct rpc_request *r);
+
+/* ---- look.c ---- */
+const struct rpc_done *look_get(struct sandbox *sb, struct rpc_request *r);
+const struct rpc_done *look_check(struct sandbox *sb, struct rpc_request *r);
+const struct rpc_done *look_schema(struct sandbox *sb, struct rpc_request *r);
+void look_shown(struct sandbox *sb, const struct host_message *head, const char *body);
+void look_ended(struct sandbox *sb, const char *how); /* its process has ended */
+
 /* ---- freeze.c ---- */
 void freeze_do(struct sandbox *sb);         /* LIFE_DO_FREEZE */
 void thaw_do(struct sandbox *sb);           /* LIFE_DO_THAW */
@@ -344,6 +377,7 @@ const struct rpc_done *sandbox_version_commit(struct sandbox *sb, struct rpc_req
 /* ---- reload_request.c ---- */
 const struct rpc_done *sandbox_reload(struct sandbox *sb, struct rpc_request *r);
 const struct rpc_done *sandbox_rollback(struct sandbox *sb, struct rpc_request *r);
+const struct rpc_done *sandbox_state_set(struct sandbox *sb, struct rpc_request *r);
 void reload_answer(struct sandbox *sb, const struct txn_actions *a);
 
 /* ---- audit_records.c: what becomes a record of the audit trail ---- */

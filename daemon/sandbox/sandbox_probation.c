@@ -35,6 +35,7 @@ static void do_return(struct sandbox *sb, const struct probation_actions *a)
 	uint64_t since = sb->calls.done - sb->trial.calls_done;
 	struct json_out *o;
 
+	sandbox_account(sb);
 	versions_return(&sb->versions, a->to, sb->last_exit.reason, clock_wall_ms());
 	fd_close(&sb->state_fd);
 	sb->state_fd = fd_take(&sb->trial.state_fd);

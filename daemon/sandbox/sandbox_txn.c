@@ -72,7 +72,11 @@ static void send_candidate(struct sandbox *sb, enum host_message_type type, int 
 	if (type == HOST_REHEARSE)
 		json_out_u64(&o, "timeout_ms", sb->txn_policy.timeout_ms[TXN_REHEARSE]);
 	json_out_bool(&o, "backwards", sb->reload.backwards);
+	if (sb->reload.patch)
+		json_out_raw(&o, "patch", sb->reload.patch, strlen(sb->reload.patch));
 	json_out_object_end(&o);
+	if (sb->reload.from_saved)
+		state_fd = sb->reload.left.fd;
 	(void)host_link_send(&sb->host->link, type, sb->candidate_serial, 0, b.data, b.size, state_fd);
 	buf_fini(&b);
 }
@@ -192,20 +196,31 @@ static void do_adopt(struct sandbox *sb)
 	uint32_t before = sb->versions.current;
 
 	(void)FAULT(RELOAD_ADOPT);
+	sandbox_account(sb);
+	sandbox_left(sb, before);
 	sb->serial = sb->candidate_serial;
-	sb->reload.to_hint = versions_commit(&sb->versions, &sb->candidate, clock_wall_ms());
+	sb->reload.to_hint = sb->reload.patch ? before : versions_commit(&sb->versions, &sb->candidate, clock_wall_ms());
 	sb->has_candidate = false;
 	if (sb->reload.module) {
 		free(sb->module);
 		sb->module = sb->reload.module;
 		sb->reload.module = NULL;
 	}
-	(void)snprintf(sb->state_from, sizeof sb->state_from, "reload");
+	(void)snprintf(sb->state_from, sizeof sb->state_from, sb->reload.patch ? "set" : sb->reload.from_saved ? "saved" : "reload");
 	sandbox_keep_spec(sb);
-	durable_write(sb);
-	events_add(sb->control->events, "version.current", sb->spec.id, sb->spec.owner, "sha256", sb->candidate.sha256);
+	if (sb->reload.patch)
+		return; /* the same version with another state: what it has proven, or has to prove, stays */
 	sandbox_probation_begin(sb, before, sb->spec.probation_ms,
 		(sb->reload.backwards || sb->reload.is_rollback) && !sb->candidate.quarantined);
+}
+
+/* The part of an adoption that callers needn't wait for: the spec is with the spawner, so a successor would write the row, too; and the
+ * storage thread would take a processor from those who do the rest. */
+static void do_adopted(struct sandbox *sb)
+{
+	durable_write(sb);
+	if (!sb->reload.patch)
+		events_add(sb->control->events, "version.current", sb->spec.id, sb->spec.owner, "sha256", sb->candidate.sha256);
 }
 
 static void do_unplace(struct sandbox *sb)
@@ -306,6 +321,8 @@ static void txn_apply(struct sandbox *sb, const struct txn_actions *a)
 		do_unplace(sb);
 	if (a->set & TXN_DO_RELEASE_CALLS)
 		do_release(sb);
+	if (a->set & TXN_DO_ADOPT)
+		do_adopted(sb);
 	if (a->set & TXN_DO_RECOVER)
 		do_recover(sb);
 	if (a->set & TXN_DO_SET_TIMER)
@@ -397,5 +414,8 @@ void reload_fini(struct reload *rl)
 	free(rl->report);
 	free(rl->module);
 	free(rl->pinned);
+	free(rl->patch);
+	if (rl->from_saved)
+		fd_close(&rl->left.fd);
 	*rl = (struct reload){ 0 };
 }

@@ -371,8 +371,10 @@ void sandbox_keep_spec(struct sandbox *sb)
 {
 	struct err e = ERR_INIT;
 	struct spawner_message m;
-	int fd = spec_memfd(sb, false, &e);
+	int fd;
 
+	sandbox_account(sb);
+	fd = spec_memfd(sb, false, &e);
 	if (fd < 0) {
 		log_error("sandbox=%s %s", sb->spec.id, e.text);
 		return;

@@ -347,6 +347,7 @@ static void resolve(struct sandbox *sb, const struct host_message *status, bool 
 	(void)unlink(path);
 	what = phase == HOST_PHASE_EMPTY ? TXN_TAKE_NOTHING : txn_take_over(&f);
 	sb->host->ready = phase != HOST_PHASE_EMPTY;
+	sb->account.since_ms = sb->host->ready ? clock_monotonic_ms() : 0;
 	if (what == TXN_TAKE_COMPLETE)
 		complete(sb);
 	if (!adopted)

@@ -209,6 +209,8 @@ static void on_ready(struct sandbox *sb, const struct host_message *head, const 
 	}
 	sb->host->ready = true;
 	sb->host->calls_done = sb->calls.done;
+	sandbox_account(sb);
+	sb->account.since_ms = clock_monotonic_ms();
 	sb->serial = sb->host->serial;
 	sandbox_path(sb, sb->serial, path);
 	(void)unlink(path);
@@ -442,6 +444,11 @@ static void on_alive(struct sandbox *sb, const struct host_message *head, const 
 	watch_heard(sb, head->number);
 }
 
+static void on_shown(struct sandbox *sb, const struct host_message *head, const char *body)
+{
+	look_shown(sb, head, body);
+}
+
 static void on_stopped(struct sandbox *sb, const struct host_message *head, const char *body)
 {
 	(void)sb;
@@ -469,6 +476,7 @@ static on_message *const on_messages[HOST_TO_CONTROL__N] = {
 	[HOST_DEATH] = on_death,
 	[HOST_CAST_ENDED] = on_cast_ended,
 	[HOST_ALIVE] = on_alive,
+	[HOST_SHOWN] = on_shown,
 };
 
 /* Replies to an earlier control's calls come once, after a take-over, and no more than a host keeps. */

@@ -359,6 +359,7 @@ int elf_check(const void *data, size_t size, struct elf_info *ret, struct err *e
 		elf_check_dynamic(&im, e) == -1)
 		return -1;
 	read_info(&im, &info);
+	elf_find_globals(&im, &info);
 	*ret = info;
 	return 0;
 }

@@ -10,9 +10,14 @@
 
 #include "proto/err.h"
 
+#define ELF_GLOBALS_NAMED 8
+
 struct elf_info {
 	char module[64];        /* from section .sbx.info, cleaned; "" when there is none */
 	uint32_t state_version; /* from it; 0 */
+	uint32_t n_globals;     /* variables that can be written, known by name; at most ELF_GLOBALS_NAMED of them are in globals */
+	uint64_t globals_bytes; /* their bytes; where the object is stripped, of all */
+	char globals[ELF_GLOBALS_NAMED][64];
 };
 
 /* 0, or -1 with BAD_IMAGE and the reason in words ("it is 32-bit", "segment 2 ends at byte 8192 of a file of 4096", ...). */

@@ -52,6 +52,8 @@ static inline const unsigned char *elf_range(const struct elf_image *im, uint64_
 	return at && n <= room ? at : NULL;
 }
 
+struct elf_info;
+void elf_find_globals(const struct elf_image *im, struct elf_info *info); /* after everything else was checked */
 int elf_check_dynamic(const struct elf_image *im, struct err *e);
 
 #endif

@@ -36,6 +36,22 @@ class Reload(Case):
         self.assertEqual([f["name"] for f in info["functions"]], ["increment", "work", "get"])
         self.assertEqual(self.daemon.objects(), ["a"])  # loaded objects are unlinked
 
+    def test_variables_that_begin_afresh_are_named(self):
+        c = self.client
+        whole = read(module("globals"))
+        c.create("g", whole)
+        self.assertEqual([c.call("g", "increment")["times"] for _ in range(3)], [1, 2, 3])
+        sha = c.put(whole + b"\0")
+        for r in (c.rpc("sandbox.reload", id="g", object=sha, check=True), c.rpc("state.check", id="g", object=sha), c.reload("g", whole + b"\0")):
+            self.assertEqual((r["globals"]["count"], r["globals"]["bytes"]), (3, 16))
+            self.assertEqual({n.split(".")[0] for n in r["globals"]["names"]}, {"calls_served", "times", "depth"})
+        self.assertEqual(c.call("g", "increment"), {"served": 101, "times": 1, "count": 4})  # as the warning said
+        r = self.ctl("rollback", "g", "1")
+        self.assertEqual(r.status, 0)
+        self.assertIn("16 bytes of variables aren't state", r.err)
+        c.create("a", COUNTER1)
+        self.assertNotIn("globals", c.reload("a", COUNTER2))
+
     def test_identical_object(self):
         c = self.client
         c.create("a", COUNTER1)

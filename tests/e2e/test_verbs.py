@@ -17,7 +17,8 @@ VERBS = {  # operands that name the sandbox `x`
     "group-create": ["g"], "group-list": [], "group-info": ["x"], "group-destroy": ["x"], "group-add": ["x", "y"], "group-remove": ["x", "y"],
     "group-start": ["x"], "group-stop": ["x"], "group-restart": ["x"], "group-reset": ["x"], "tree": [],
     "call": ["x", "get"], "cast": ["x", "get"],
-    "wait": ["x", "--for", "running"], "reload": ["x", COUNTER2], "rollback": ["x"], "versions": ["x"], "commit": ["x"], "logs": ["x"], "events": [], "audit": [],
+    "wait": ["x", "--for", "running"], "reload": ["x", COUNTER2], "rollback": ["x"], "versions": ["x"], "history": ["x"],
+    "state-get": ["x"], "state-set": ["x", "count=3"], "state-check": ["x"], "state-diff": ["x", "y"], "schema": ["x"], "schema-diff": ["x", "y"], "commit": ["x"], "logs": ["x"], "events": [], "audit": [],
     "ping": [], "doctor": [], "daemon-info": [], "shutdown": [], "outcome": ["key"], "discover": [],
 }
 
@@ -63,6 +64,15 @@ class Verbs(Case):
         self.assertIn("2 -> 1", self.run_ctl(DONE, "rollback", "x").out)
         self.assertEqual(self.run_ctl(DONE, "rollback", "x", "2", "--json")["to"], 2)
         self.assertEqual(self.both(DONE, "versions", "x")["current"], 2)
+        self.assertEqual(self.both(DONE, "state-get", "x")["state"]["total"], 10)
+        self.assertEqual(self.run_ctl(DONE, "state-set", "x", "total=11", "--json")["outcome"], "set")
+        self.assertIn("is changed", self.run_ctl(DONE, "state-set", "x", "total=10").out)
+        self.assertTrue(self.both(DONE, "state-check", "x")["same"])
+        self.assertEqual(len(self.both(DONE, "state-diff", "x", "y")["differences"]), 4)
+        self.assertEqual([f["name"] for f in self.both(DONE, "schema", "x")["state"]], ["total", "step", "owner"])
+        self.assertEqual(len(self.both(DONE, "schema-diff", "x", "y")["differences"]), 4)
+        h = self.both(DONE, "history", "x")
+        self.assertEqual((h["current"], h["reloads"], h["rollbacks"], h["failed_reloads"]), (2, 3, 2, 0))
         self.assertEqual(self.both(DONE, "info", "x")["id"], "x")
         self.assertEqual([r["protection"] for r in self.both(DONE, "security", "x")["security"]][:2], ["own uid", "groups"])
         self.assertEqual(self.run_ctl(DONE, "info", "x", "--functions").out.split(), ["increment", "work", "get", "set_step"])
@@ -103,6 +113,7 @@ class Verbs(Case):
         self.ctl("create", "x", COUNTER1)
         self.both(NOT_FOUND, "rollback", "x", "7", says="version_not_found")
         self.both(NOT_FOUND, "rollback", "x", says="version_not_found")
+        self.both(NOT_FOUND, "rollback", "x", "--to", "1", "--state", "saved", says="state_not_found")
         self.both(NOT_FOUND, "call", "x", "no_such", says="unknown_function")
         self.both(NOT_FOUND, "reload", "x", "--object", "0" * 64, says="object_not_found")
         self.assertEqual(self.ctl("events", "--sandbox", "nobody").status, DONE)
@@ -123,8 +134,11 @@ class Verbs(Case):
         self.both(STATE, "cast", "x", "get", says="wrong_state")
         self.both(STATE, "reload", "x", COUNTER2, says="wrong_state")
         self.both(STATE, "rollback", "x", says="wrong_state")
+        self.both(STATE, "state-get", "x", says="wrong_state")
+        self.both(STATE, "state-check", "x", says="wrong_state")
+        self.both(STATE, "state-set", "x", "count=3", says="wrong_state")
         self.assertEqual(self.ctl("stop", "x").status, DONE)  # already what was asked for
-        for verb in ("info", "versions", "logs"):
+        for verb in ("info", "versions", "history", "logs"):
             self.both(DONE, verb, "x")
         self.ctl("restart", "x")
         self.assertEqual(self.ctl("call", "x", "get").status, DONE)
@@ -172,6 +186,9 @@ class Verbs(Case):
         r = self.ctl("creat", "x", COUNTER1)
         self.assertIn("did you mean 'create'?", r.err)
         self.both(USAGE, "stop", "x", "--state", "sometimes")
+        self.both(USAGE, "rollback", "x", "--state", "older")
+        self.both(USAGE, "rollback", "x", "--to", "first")
+        self.both(USAGE, "rollback", "x", "1", "--to", "1")
         self.both(USAGE, "create", "x", COUNTER1, "--restart", "never")
         self.both(USAGE, "create", "x", COUNTER1, "--intensity", "-1")
         self.both(USAGE, "create", "x", COUNTER1, "--config", "[]")
@@ -197,6 +214,7 @@ class Verbs(Case):
         self.both(RELOAD, "reload", "x", module("fail_check"), says="reload_failed")
         self.both(RELOAD, "reload", "x", module("crash_restore"), says="reload_failed")
         self.both(RELOAD, "reload", "x", module("mismatch"), says="state_mismatch")
+        self.both(RELOAD, "state-set", "x", "cuont=3", says="state_mismatch")
         self.assertEqual(self.ctl("call", "x", "get").out, '{"count":0}\n')
 
     def test_failed(self):

@@ -33,6 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		FUZZ_MUST(o.timeout_ms > 0 && o.timeout_ms <= ORDER_TIMEOUT_MOST_MS);
 		FUZZ_MUST(o.config.at == NULL || (o.config.at >= text && o.config.at + o.config.size <= text + in.left));
 		FUZZ_MUST(o.config.at == NULL || kind == ORDER_START);
+		FUZZ_MUST(o.patch.at == NULL || (kind != ORDER_START && json_type(o.patch) == '{'));
 	}
 	free(text);
 	return 0;

@@ -1047,6 +1047,8 @@ START_TEST(state_that_cannot_be_read_fails_the_save_alone)
 }
 END_TEST
 
+#include "tests/proc/host_show.h"
+
 /* Memory made ready beforehand is what SAVE and LOAD use, calls go on meanwhile; another memfd than the prepared one is as good. */
 START_TEST(prepared_memory_is_used_or_not)
 {
@@ -1080,23 +1082,6 @@ START_TEST(prepared_memory_is_used_or_not)
 	ck_assert_int_eq(r.in.head.value[0], size); /* all of it has come over */
 	close(fd);
 	close(_i == 0 ? other : prepared);
-	stop();
-}
-END_TEST
-
-START_TEST(aborted_preparation_leaves_nothing)
-{
-	int fd = sized_memfd(64 << 20);
-
-	start("tally");
-	for (uint64_t serial = 2; serial < 40; serial++) {
-		send_bytes(HOST_PREPARE, serial, NULL, 0, fd, 64 << 20);
-		send_json(HOST_ABORT, serial, NULL);
-		expect(HOST_ABORTED); /* the first piece at most had its turn */
-	}
-	expect_count("{\"count\":0}");
-	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), 0); /* nobody has it mapped */
-	close(fd);
 	stop();
 }
 END_TEST
@@ -1388,7 +1373,7 @@ static void empty_order(struct host_message *m) { m->type = HOST_REHEARSE; m->nu
 
 static void (*const breakers[])(struct host_message *m) = { bad_magic, bad_type, zero_type, host_type, bad_size, huge_size,
 	bad_generation, no_generation, bad_sequence, missing_fd, missing_body_fd, nameless_call, second_begin, second_start, save_without_fd,
-	commit_of_nothing, quiesce_of_nothing, empty_order };
+	commit_of_nothing, quiesce_of_nothing, show_of_nothing, empty_order };
 
 START_TEST(malformed_messages_end_the_host)
 {
@@ -1479,6 +1464,7 @@ CHECK_MAIN("host",
 	tcase_add_test(tc, save_that_is_too_small_says_how_much);
 	tcase_add_test(tc, state_that_cannot_be_read_fails_the_save_alone);
 	tcase_add_loop_test(tc, prepared_memory_is_used_or_not, 0, 2);
+	tcase_add_test(tc, a_state_is_shown);
 	tcase_add_test(tc, aborted_preparation_leaves_nothing);
 	tcase_add_test(tc, saved_state_starts_another_host);
 	tcase_add_loop_test(tc, start_from_garbage_fails_in_restore, 0, 2);

@@ -205,7 +205,7 @@ START_TEST(every_parameter_has_an_operand_or_an_option)
 		struct option all[OPTIONS_MAX];
 		size_t n = options_of(&verbs[i], all);
 
-		for (size_t j = 0; m && j < method_n_params(m); j++) {
+		for (size_t j = 0; m && !verbs[i].own_params && j < method_n_params(m); j++) {
 			size_t found = option_is_operand(&verbs[i], m->params[j].name);
 
 			for (size_t k = 0; k < n; k++)

@@ -568,6 +568,50 @@ static void damage(unsigned char *data, size_t size)
 		memcpy(data + at, &value, n);
 }
 
+static const struct {
+	const char *source, *flags;
+	uint32_t n;
+	uint64_t bytes;
+	const char *names; /* in any order: each must be there */
+} globals[] = {
+	{ "", "-shared", 0, 0, "" },
+	{ "static const int c = 5; const int *p(void) { return &c; } static int *const q = (int *)&c; int **r(void) { return (int **)&q; }", "-shared", 0, 0, "" },
+	{ "int a = 5; static long b[3]; long *p(void) { return b; }", "-shared", 2, 28, "a b" },
+	{ "int *f(void) { static int once; return &once; }", "-shared", 1, 4, "once" },
+	{ "__thread int t = 3; static __thread char u[8]; char *p(void) { return u; }", "-shared", 2, 12, "t u" },
+	{ "static void f(void) { } void (*hook)(void) = f;", "-shared", 1, 8, "hook" },
+	{ "int a[100] = { 1 };", "-shared -s", 0, 400, "" },
+	{ "", "-shared -s", 0, 0, "" },
+	{ "int v0, v1, v2, v3, v4, v5, v6, v7, v8, v9;", "-shared -fno-common", 10, 40, "v" },
+};
+
+START_TEST(variables_are_named)
+{
+	char source[4096], names[512];
+	struct elf_info info;
+	struct err e = ERR_INIT;
+	struct file f;
+	uint32_t shown;
+
+	(void)snprintf(source, sizeof source, "__attribute__((visibility(\"default\"))) const int sandbox_module[12] = { 0x53425831 };\n%s", globals[_i].source);
+	f = build(source, globals[_i].flags);
+	ck_assert_msg(elf_check(f.data, f.size, &info, &e) == 0, "%s", e.text);
+	ck_assert_uint_eq(info.n_globals, globals[_i].n);
+	/* In a stripped object only whole sections are known, with their padding. */
+	ck_assert_uint_ge(info.globals_bytes, globals[_i].bytes);
+	ck_assert_uint_le(info.globals_bytes, globals[_i].bytes + (strstr(globals[_i].flags, "-s ") || strstr(globals[_i].flags, " -s") ? 64 : 0));
+	shown = info.n_globals < ELF_GLOBALS_NAMED ? info.n_globals : ELF_GLOBALS_NAMED;
+	(void)snprintf(names, sizeof names, " %s ", globals[_i].names);
+	for (uint32_t i = 0; i < shown && info.n_globals < ELF_GLOBALS_NAMED; i++) {
+		char *base = strtok(info.globals[i], "."), with[80];
+
+		(void)snprintf(with, sizeof with, " %s ", base);
+		ck_assert_msg(strstr(names, with) != NULL, "%s isn't among%s", base, names);
+	}
+	free(f.data);
+}
+END_TEST
+
 START_TEST(random_damage_never_hurts)
 {
 	struct file f = build(SOURCE, _i ? "-shared -Wl,--hash-style=sysv" : "-shared");
@@ -608,4 +652,5 @@ CHECK_MAIN("elf_check",
 	tcase_add_test(tc, a_file_without_sections_is_taken_and_its_cuts_refused);
 	tcase_add_loop_test(tc, every_wrong_field_is_refused, 0, COUNT(patches));
 	tcase_add_loop_test(tc, the_info_section_is_read_with_care, 0, COUNT(infos));
+	tcase_add_loop_test(tc, variables_are_named, 0, COUNT(globals));
 	tcase_add_loop_test(tc, random_damage_never_hurts, 0, 2))

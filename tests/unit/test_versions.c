@@ -158,5 +158,44 @@ START_TEST(quarantine_ends_with_the_next_commit)
 }
 END_TEST
 
-CHECK_MAIN("versions", tcase_add_loop_test(tc, random_lives, 0, 12); tcase_add_test(tc, kept_by_an_earlier_program);
+START_TEST(figures)
+{
+	struct version_figures more = { .calls = 7, .failures = 2, .uptime_ms = 1500, .crashes = 1 };
+	struct versions v = { 0 }, again = { 0 };
+	struct version a, b;
+	char *text, *text_again;
+
+	versions_account(&v, &more); /* before the first: nobody's */
+	name_object(&a, 1);
+	name_object(&b, 2);
+	(void)versions_commit(&v, &a, 10);
+	versions_account(&v, &more);
+	(void)versions_commit(&v, &b, 20);
+	versions_note_reload(&v, false, 300, 40);
+	versions_account(&v, &more);
+	versions_account(&v, &more);
+	versions_note_failed(&v, 1);
+	versions_note_failed(&v, 0);
+	(void)versions_commit(&v, &a, 30);
+	versions_note_reload(&v, true, 500, 60);
+	ck_assert_uint_eq(versions_find(&v, 1)->figures.calls, 7);
+	ck_assert_uint_eq(versions_find(&v, 1)->figures.refused, 1);
+	ck_assert_uint_eq(versions_find(&v, 1)->figures.rollbacks, 1);
+	ck_assert_uint_eq(versions_find(&v, 1)->figures.pause_us, 500);
+	ck_assert_uint_eq(versions_find(&v, 2)->figures.failures, 4);
+	ck_assert_uint_eq(versions_find(&v, 2)->figures.uptime_ms, 3000);
+	ck_assert_uint_eq(versions_find(&v, 2)->figures.state_bytes, 40);
+	ck_assert_uint_eq(v.reloads, 2);
+	ck_assert_uint_eq(v.failed_reloads, 2);
+	ck_assert_uint_eq(v.rollbacks, 1);
+	text = text_of(&v);
+	load(&again, text);
+	text_again = text_of(&again);
+	ck_assert_str_eq(text, text_again);
+	free(text);
+	free(text_again);
+}
+END_TEST
+
+CHECK_MAIN("versions", tcase_add_test(tc, figures); tcase_add_loop_test(tc, random_lives, 0, 12); tcase_add_test(tc, kept_by_an_earlier_program);
 	   tcase_add_test(tc, quarantine_ends_with_the_next_commit);)

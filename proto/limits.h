@@ -57,6 +57,8 @@
 /* ---- spawner ---- */
 #define LIMIT_SANDBOXES         16384
 #define LIMIT_JOBS              16     /* compile jobs at once */
+#define LIMIT_SPARES            16     /* of one profile: a burst of as many starts finds its processes made */
+#define DEFAULT_SPARES          4      /* about 0.2 MiB each, kernel included */
 #define LIMIT_SPEC_BYTES        (64u << 10)
 #define LIMIT_LOG_RING_BYTES    (64u << 10)
 #define LIMIT_UIDS_PER_SLICE    256

@@ -6,9 +6,10 @@
  *
  * A host inherits the zygote's end, says BORN on it once, and closes it before it reads anything from its channel, so before
  * anything of a module runs in it. So EOF at the spawner's end means: the zygote is dead, and every host that it has cloned
- * was born or is dead. Only then is a CLONE that got no answer sent to the next zygote: no host is made twice.
+ * was born or is dead. Only then is a CLONE that got no answer sent to the next zygote: no host is made twice. (Spares inherit it too: the
+ * spawner closes their orders when their zygote dies.)
  *
- * Order in a zygote: BEGIN, then steps, then READY or FAILED; then CLONE, each answered by CLONED (in this order). Per host:
+ * Order in a zygote: BEGIN, then steps, then READY or FAILED; then CLONE and SPARE, each answered by CLONED (in this order). Per host:
  * CLONED and BORN in either order. A zygote ends at EOF.
  *
  * A protection that can't be had is no failure here: READY and BORN tell which are lost, the host's own report says why, and
@@ -35,6 +36,10 @@ enum zygote_op {
 	ZYGOTE_CLONE,     /* tag = generation, uid, limits, scratch_bytes, objects; fds: channel, stdout, stderr, and with
 	                     ZYGOTE_F_OBJECTS a detached read-only mount of the sandbox's objects folder. (A rootless spawner can't make
 	                     one: there the hosts do it themselves) */
+
+	ZYGOTE_SPARE,     /* tag, scratch_bytes; fds: channel, stdout, stderr, order. A host in advance: it does what needs no knowledge of its
+	                     sandbox, and waits on `order`, a SEQPACKET of its own, for one CLONE (fds: the mount, or none); at its end it
+	                     ends. Answered by CLONED; BORN follows the order, or nothing at all */
 
 	/* ---- zygote -> spawner ---- */
 	ZYGOTE_READY = 64, /* flags: what it has; lost */

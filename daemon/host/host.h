@@ -37,6 +37,7 @@ struct host_waiting {
 
 struct host {
 	int channel_fd;
+	struct host_incoming incoming;
 	uint64_t generation; /* of the first message; 0: none came yet */
 	uint64_t last_call;  /* number of the last CALL that came; 0: none */
 	enum host_phase phase;

@@ -441,7 +441,11 @@ static bool wait_for_work(struct host *h)
 
 void serve_init(struct host *h, int channel_fd)
 {
+	struct err e = ERR_INIT;
+
 	*h = (struct host){ .channel_fd = channel_fd, .phase = HOST_PHASE_EMPTY };
+	if (host_incoming_init(&h->incoming, &e) < 0)
+		death_end(HOST_EXIT_RESOURCE, e.text);
 	h->last = &h->first;
 	copy_init(&h->rehearsal, "rehearsal");
 	copy_init(&h->saving, "save");
@@ -450,22 +454,16 @@ void serve_init(struct host *h, int channel_fd)
 
 void serve(struct host *h)
 {
-	struct host_incoming in;
-	struct err e = ERR_INIT;
-
-	if (host_incoming_init(&in, &e) < 0)
-		death_end(HOST_EXIT_RESOURCE, e.text);
 	while (!h->stopped) {
 		death_if_forked();
 		if (wait_for_work(h))
-			take_message(h, &in);
+			take_message(h, &h->incoming);
 		if (!h->stopped && (copy_running(&h->rehearsal) || copy_running(&h->saving) || h->prepare.running))
 			txn_progress(h, clock_monotonic_us());
 		run_waiting(h);
 		if (!h->stopped)
 			run_timer(h);
 	}
-	host_incoming_fini(&in);
 }
 
 void serve_fini(struct host *h)
@@ -473,4 +471,5 @@ void serve_fini(struct host *h)
 	while (h->first)
 		drop_first(h);
 	replies_fini(&h->replies);
+	host_incoming_fini(&h->incoming);
 }

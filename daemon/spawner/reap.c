@@ -108,7 +108,7 @@ static void child_reaped(struct spawner *sp, pid_t pid, int status, int64_t now_
 		zygote_reaped(sp, zygote, status);
 	} else if (pid == sp->control.pid) {
 		control_reaped(sp, status, now_ms);
-	} else if (!sweep_reaped(sp, pid, status)) {
+	} else if (!sweep_reaped(sp, pid, status) && !spare_reaped(sp, pid)) {
 		(void)zygotes_early_exit(sp, pid, status); /* else an orphan */
 	}
 }

@@ -26,11 +26,13 @@
 #define FAILURE_OWN   4
 #define RETRY_MS      50
 
-void zygotes_init(struct zygotes *all)
+void zygotes_init(struct zygotes *all, uint32_t spares)
 {
 	memset(all, 0, sizeof *all);
-	for (int i = 0; i < PROFILE__N; i++)
+	for (int i = 0; i < PROFILE__N; i++) {
 		all->of[i] = (struct zygote){ .profile = (enum profile)i, .link_fd = -1, .filter_fd = -1, .deadline_ms = NEVER, .retry_at_ms = NEVER };
+		spares_init(&all->of[i].spares, spares);
+	}
 }
 
 static const char *name_of(const struct zygote *z)
@@ -173,6 +175,7 @@ static void link_close(struct spawner *sp, struct zygote *z)
 		return;
 	fd_close(&z->link_fd);
 	births_link_ended(sp, z);
+	spares_link_ended(z);
 	if (z->pid > 0)
 		(void)kill(z->pid, SIGKILL); /* it closed its end, or was given up */
 	replace(sp, z);
@@ -183,6 +186,7 @@ static void gone(struct spawner *sp, struct zygote *z)
 	if (z->state == ZYGOTE_PREPARES && !z->step[0])
 		zygote_step_failed(z, "get ready", ECHILD);
 	z->state = ZYGOTE_GONE;
+	spares_drop(z); /* they hold the link open */
 	z->deadline_ms = clock_monotonic_ms() + LINK_END_MS;
 	zygotes_read(sp);
 }
@@ -210,9 +214,11 @@ struct zygote *zygote_find_pid(struct spawner *sp, pid_t pid)
 
 void zygotes_kill(struct spawner *sp)
 {
-	for (int i = 0; i < PROFILE__N; i++)
+	for (int i = 0; i < PROFILE__N; i++) {
+		spares_kill(&sp->zygotes.of[i]);
 		if (sp->zygotes.of[i].pid > 0)
 			(void)kill(sp->zygotes.of[i].pid, SIGKILL);
+	}
 }
 
 void zygotes_close(struct spawner *sp)
@@ -221,6 +227,7 @@ void zygotes_close(struct spawner *sp)
 		struct zygote *z = &sp->zygotes.of[i];
 
 		births_fail(sp, z, "sandboxd ends", ESHUTDOWN);
+		spares_link_ended(z);
 		fd_close(&z->link_fd);
 		fd_close(&z->filter_fd);
 	}
@@ -254,13 +261,14 @@ static void handle(struct spawner *sp, struct zygote *z, struct zygote_message *
 		zygote_step_failed(z, m->step, m->status);
 		break;
 	case ZYGOTE_CLONED:
-		birth_cloned(sp, z, m);
+		(m->tag & SPARE_TAG ? spare_cloned : birth_cloned)(sp, z, m);
 		break;
 	case ZYGOTE_BORN:
 		birth_born(sp, z, m, from, n_fds > 0 ? &fds[0] : NULL);
 		break;
 	case ZYGOTE_BEGIN:
 	case ZYGOTE_CLONE:
+	case ZYGOTE_SPARE:
 		break;
 	}
 }
@@ -318,6 +326,7 @@ static void zygote_read(struct spawner *sp, struct zygote *z)
 				if (z->state == ZYGOTE_PREPARES && !z->step[0])
 					zygote_step_failed(z, "get ready", ECHILD);
 				z->state = ZYGOTE_GONE;
+				spares_drop(z);
 			}
 			link_close(sp, z);
 		}
@@ -359,10 +368,13 @@ void zygotes_ready(struct spawner *sp, const struct pollfd fds[PROFILE__N])
 
 static bool pids_due(const struct spawner *sp)
 {
-	for (int i = 0; i < PROFILE__N; i++)
+	for (int i = 0; i < PROFILE__N; i++) {
+		if (spares_coming(&sp->zygotes.of[i]))
+			return true;
 		for (const struct birth *b = sp->zygotes.of[i].first; b && b->sent; b = b->next)
 			if (b->entry->pid == 0)
 				return true;
+	}
 	return false;
 }
 
@@ -406,6 +418,8 @@ int64_t zygotes_deadline(const struct spawner *sp)
 			at = z->deadline_ms;
 		if (z->retry_at_ms < at)
 			at = z->retry_at_ms;
+		if (z->state == ZYGOTE_SERVES && !sp->ending && pool_due_ms(&z->spares.pool) < at)
+			at = pool_due_ms(&z->spares.pool);
 	}
 	return at;
 }
@@ -435,5 +449,7 @@ void zygotes_timer(struct spawner *sp, int64_t now_ms)
 			z->retry_at_ms = NEVER;
 			zygote_want(sp, z);
 		}
+		if (z->state == ZYGOTE_SERVES && !sp->ending)
+			spares_timer(z, now_ms);
 	}
 }

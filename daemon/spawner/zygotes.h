@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/spawner/spares.h"
 #include "daemon/spawner/table.h"
 #include "proto/profile.h"
 #include "proto/zygote_wire.h"
@@ -45,6 +46,7 @@ struct zygote {
 	char step[LIMIT_ID_BYTES + 1]; /* at which the newest failed */
 	int sys_errno;
 	struct birth *first, *last, *next_unsent;
+	struct spares spares;
 };
 
 /* An exit whose pid nobody knows yet: its zygote's word is still on its way. */
@@ -60,7 +62,7 @@ struct zygotes {
 	unsigned n_early_next;
 };
 
-void zygotes_init(struct zygotes *all);
+void zygotes_init(struct zygotes *all, uint32_t spares);
 void zygotes_close(struct spawner *sp);          /* also births that are under way */
 
 /* A host of this profile: channel and pipes are there at once, the process follows. -1 with err: nothing has changed. */

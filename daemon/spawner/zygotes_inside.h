@@ -12,6 +12,7 @@ void zygote_expect(struct zygote *z);                   /* an answer came, or on
 bool zygotes_early_take(struct spawner *sp, pid_t pid, int *ret_status);
 
 /* ---- births.c ---- */
+int host_ends_make(int ours[3], int its[3], struct err *e); /* channel, stdout, stderr; -1: some of them may be open */
 void births_send(struct spawner *sp, struct zygote *z); /* as far as there is room */
 void birth_cloned(struct spawner *sp, struct zygote *z, const struct zygote_message *m);
 void birth_born(struct spawner *sp, struct zygote *z, const struct zygote_message *m, pid_t pid, int *listener_fd); /* may take it */

@@ -15,6 +15,7 @@
 #include "daemon/host/attention.h"
 #include "daemon/host/death.h"
 #include "daemon/host/serve.h"
+#include "daemon/host/warm.h"
 #include "daemon/host/zygote/zygote.h"
 #include "proto/fd.h"
 #include "proto/spawner_wire.h"
@@ -103,10 +104,16 @@ static void host_ready(void)
 	serve_init(&host, HOST_FD_CHANNEL);
 }
 
+static void spare_ready(void)
+{
+	host_ready();
+	warm_up();
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1 && strcmp(argv[1], ZYGOTE_ARGUMENT) == 0)
-		zygote_run(host_ready), memset(argv[1], 0, strlen(argv[1])); /* comes back in each host, which ps shall show as one */
+		zygote_run(spare_ready), memset(argv[1], 0, strlen(argv[1])); /* comes back in each host, which ps shall show as one */
 	host_ready();
 	if (!walls.stand) {
 		adopt_descriptors();

@@ -173,6 +173,8 @@ struct sandbox {
 	struct on_disk disk;
 	char *create_warnings;
 	bool put_pending, put_failed;
+	bool hold_due;                   /* the spawner doesn't hold it: the next START asks for that too */
+	bool place_due;                  /* as soon as it does: there is no folder before */
 	bool start_pending;              /* START was sent and not answered */
 	uint64_t placed_serial;          /* the object of this serial lies where its host finds it */
 	struct err place_err;            /* of the start at work: not ERR_OK when it couldn't be placed */
@@ -273,6 +275,7 @@ void watch_heard(struct sandbox *sb, uint64_t answers); /* its host has sent som
 /* ---- start.c ---- */
 void sandbox_start(struct sandbox *sb, enum life_from from);
 void sandbox_tell_host(struct sandbox *sb); /* what to load, once all that has to come before has come */
+void sandbox_create_failed(struct sandbox *sb, const struct err *e); /* before its life began: answered when nothing is left */
 void sandbox_put_object(struct sandbox *sb);
 void sandbox_denied(struct sandbox *sb, const struct spawner_message *m); /* a forbidden system call */
 void sandbox_born(struct sandbox *sb, const struct spawner_message *m); /* its pid is known */

@@ -27,6 +27,7 @@ struct place {
 	char folder[LIMIT_PATH_BYTES + 1]; /* of volatile objects; "": they lie in the state folder */
 	uint64_t serial;
 	bool put;
+	bool is_first;                   /* of a sandbox that touches no disk: put and placed are the same file */
 	int state_dir_fd;
 	char state_sha256[SHA256_HEX_BYTES + 1]; /* a kept state that must come from the disk first; "": none */
 	uint64_t state_bytes;
@@ -49,6 +50,10 @@ static void place_work(struct storage_job *job)
 			job->err = p->state_err;
 			return;
 		}
+	}
+	if (p->is_first) {
+		job->status = objects_place_volatile(p->folder, p->object, p->path, &job->err);
+		return;
 	}
 	if (p->put && p->object)
 		job->status = p->folder[0] ? objects_put_volatile(p->folder, p->object, &job->err) :
@@ -103,7 +108,9 @@ static void place_done(struct storage_job *job)
 	sandbox_release(sb);
 }
 
-static void place_submit(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, bool put, bool with_state,
+enum place_what { PLACE_ONLY, PLACE_AND_PUT, PLACE_FIRST };
+
+static void place_submit(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, enum place_what what, bool with_state,
 	void (*placed)(struct sandbox *, uint64_t, const struct err *))
 {
 	struct place *p = calloc(1, sizeof *p);
@@ -119,7 +126,8 @@ static void place_submit(struct sandbox *sb, struct blob *object, const char *sh
 	p->object = object ? blob_ref(object) : NULL;
 	(void)snprintf(p->sha256, sizeof p->sha256, "%s", sha256);
 	p->serial = serial;
-	p->put = put;
+	p->put = what == PLACE_AND_PUT;
+	p->is_first = what == PLACE_FIRST;
 	p->state_dir_fd = storage_dir_fd(sb->control->storage);
 	p->placed = placed;
 	p->state_fd = -1;
@@ -139,7 +147,7 @@ static void place_submit(struct sandbox *sb, struct blob *object, const char *sh
 void sandbox_place(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, bool put,
 	void (*placed)(struct sandbox *, uint64_t, const struct err *))
 {
-	place_submit(sb, object, sha256, serial, put, false, placed);
+	place_submit(sb, object, sha256, serial, put ? PLACE_AND_PUT : PLACE_ONLY, false, placed);
 }
 
 /* Object and row of a create become durable while the process starts; all must be there before it is ready. */
@@ -252,6 +260,50 @@ static void place_failed(struct sandbox *sb)
 	sandbox_fact(sb, LIFE_HOST_FAILED, LIFE_EXIT_NORMAL);
 }
 
+/* It was placed while the process was being made. */
+static void start_placed(struct sandbox *sb, uint64_t serial, const struct err *error)
+{
+	if (serial != sb->last_serial || (!sb->start_pending && (!sb->host || sb->host->serial != serial))) {
+		char path[LIMIT_PATH_BYTES + 1];
+
+		sandbox_path(sb, serial, path); /* the start has ended meanwhile */
+		(void)unlink(path);
+		return;
+	}
+	if (error) {
+		sb->place_err = *error;
+		place_failed(sb);
+		return;
+	}
+	sb->placed_serial = serial;
+	sandbox_tell_host(sb);
+	if (sb->create_object && !sb->spec.persist)
+		sb->create_object = blob_unref(sb->create_object);
+	else if (sb->create_object && !sb->put_pending)
+		sandbox_put_object(sb);
+}
+
+/* Of a new sandbox. Where nothing goes to the disk, what its next processes will load is put there by the same job. */
+static void place_first(struct sandbox *sb)
+{
+	sb->place_due = false;
+	place_submit(sb, sb->create_object, sb->candidate.sha256, sb->last_serial, sb->spec.persist ? PLACE_ONLY : PLACE_FIRST, false, start_placed);
+}
+
+/* Its request is answered when nothing is left (sandbox_gone). */
+void sandbox_create_failed(struct sandbox *sb, const struct err *e)
+{
+	struct rpc_request *r = sb->request;
+
+	sb->request = NULL;
+	if (r) {
+		sb->gone_request = r;
+		sb->gone_error = *e;
+	}
+	events_add(sb->control->events, "sandbox.create_failed", sb->spec.id, sb->spec.owner, "why", e->text);
+	sandbox_fact(sb, LIFE_BEGIN_FAILED, LIFE_EXIT_NORMAL);
+}
+
 static void started(void *ctx, const struct spawner_message *m, int *fds, size_t n_fds)
 {
 	struct sandbox *sb = ctx;
@@ -261,13 +313,21 @@ static void started(void *ctx, const struct spawner_message *m, int *fds, size_t
 	sb->start_pending = false;
 	if (m->op != SPAWNER_STARTED || n_fds < 3) {
 		text_clean(text, sizeof text, m->text, strnlen(m->text, sizeof m->text));
-		err_set(&e, ERR_UNAVAILABLE, "the spawner can't make a process: %s", text);
-		begin_failed(sb, &e, "spawn");
+		if (m->op == SPAWNER_ERROR && (m->flags & SPAWNER_F_HOLD)) {
+			err_set(&e, m->status == EMFILE ? ERR_LIMIT_EXCEEDED : ERR_UNAVAILABLE, "the spawner can't hold another sandbox: %s", text);
+			if (!sb->forgetting)
+				sandbox_create_failed(sb, &e);
+		} else {
+			err_set(&e, ERR_UNAVAILABLE, "the spawner can't make a process: %s", text);
+			begin_failed(sb, &e, "spawn");
+		}
 	} else if (!(sb->host = host_new(sb, m->generation, fd_take(&fds[0]), fd_take(&fds[1]), fd_take(&fds[2]), &e))) {
 		begin_failed(sb, &e, "spawn");
 	} else {
 		sb->host->pid = m->pid;
 		sb->host->serial = sb->last_serial;
+		if (sb->place_due)
+			place_first(sb);
 		sandbox_log_begin(sb->log);
 		sandbox_fact(sb, LIFE_BORN, LIFE_EXIT_NORMAL);
 		if (sb->host) {
@@ -314,27 +374,6 @@ void sandbox_denied(struct sandbox *sb, const struct spawner_message *m)
 		(void)snprintf(sb->host->denied, sizeof sb->host->denied, "%.40s, which profile %s forbids", call, sb->spec.profile);
 }
 
-/* It was placed while the process was being made. */
-static void start_placed(struct sandbox *sb, uint64_t serial, const struct err *error)
-{
-	if (serial != sb->last_serial || (!sb->start_pending && (!sb->host || sb->host->serial != serial))) {
-		char path[LIMIT_PATH_BYTES + 1];
-
-		sandbox_path(sb, serial, path); /* the start has ended meanwhile */
-		(void)unlink(path);
-		return;
-	}
-	if (error) {
-		sb->place_err = *error;
-		place_failed(sb);
-		return;
-	}
-	sb->placed_serial = serial;
-	sandbox_tell_host(sb);
-	if (sb->create_object && !sb->put_pending)
-		sandbox_put_object(sb);
-}
-
 /* Object and process are made at the same time: the one by the storage thread, the other by the spawner and a zygote. */
 void sandbox_start(struct sandbox *sb, enum life_from from)
 {
@@ -342,6 +381,7 @@ void sandbox_start(struct sandbox *sb, enum life_from from)
 	static const char *const from_text[] = { [LIFE_FROM_FRESH] = "fresh", [LIFE_FROM_KEPT] = "kept", [LIFE_FROM_SEALED] = "sealed" };
 	struct spawner_message m;
 	struct err e = ERR_INIT;
+	autoclose int spec_fd = -1;
 
 	if (sb->state_fd < 0 && !sb->disk.kept_there)
 		from = LIFE_FROM_FRESH; /* it was there, and could not be read */
@@ -349,18 +389,22 @@ void sandbox_start(struct sandbox *sb, enum life_from from)
 	sb->put_failed = false;
 	sb->place_err = (struct err)ERR_INIT;
 	sb->last_serial++;
-	sandbox_keep_spec(sb); /* first: a successor that finds the process must know what it was made for */
 	(void)FAULT(START_SEND);
 	spawner_message_init(&m, SPAWNER_START, sb->spec.id);
 	m.limits = sb->spec.limits;
+	m.flags = sb->hold_due ? SPAWNER_F_HOLD : 0;
 	(void)snprintf(m.name, sizeof m.name, "%s", sb->spec.profile);
+	spec_fd = spec_memfd(sb, false, &e); /* a successor that finds the process must know what it was made for */
 	sandbox_hold(sb);
-	if (spawner_request(sb->control->spawner, &m, NULL, 0, started, sb, &e) == 0) {
+	if (spec_fd < 0 || spawner_request(sb->control->spawner, &m, &spec_fd, 1, started, sb, &e) == 0) {
 		begin_failed(sb, &e, "spawn");
 		sandbox_release(sb);
 		return;
 	}
 	sb->start_pending = true;
-	place_submit(sb, v ? NULL : sb->create_object, v ? v->sha256 : sb->candidate.sha256, sb->last_serial, false, from != LIFE_FROM_FRESH,
-		start_placed);
+	sb->place_due = sb->hold_due;
+	sb->hold_due = false;
+	if (!sb->place_due)
+		place_submit(sb, v ? NULL : sb->create_object, v ? v->sha256 : sb->candidate.sha256, sb->last_serial, PLACE_ONLY,
+			from != LIFE_FROM_FRESH, start_placed);
 }

@@ -26,6 +26,7 @@ struct request {
 	struct spawner_message reply;
 	int reply_fds[FD_MESSAGE_MAX];
 	size_t n_reply_fds;
+	uint32_t error_flags; /* of an ERROR */
 };
 
 static struct entry *entry_wanted(struct spawner *sp, const struct request *r, struct err *e)
@@ -88,7 +89,7 @@ static int objects_folder_make(struct spawner *sp, const char *sandbox, uid_t ui
 	return 0;
 }
 
-static int on_hold(struct spawner *sp, struct request *r, struct err *e)
+static int hold(struct spawner *sp, struct request *r, struct err *e)
 {
 	struct entry *entry;
 	uid_t uid;
@@ -118,21 +119,25 @@ static int on_hold(struct spawner *sp, struct request *r, struct err *e)
 		return -1;
 	}
 	entry->fds[ENTRY_SPEC] = fd_take(&r->fds[0]);
-	r->reply.op = SPAWNER_OK;
 	r->reply.uid = uid;
 	return 0;
 }
 
-static int on_keep(struct spawner *sp, struct request *r, struct err *e)
+static int on_hold(struct spawner *sp, struct request *r, struct err *e)
 {
-	struct entry *entry = entry_wanted(sp, r, e);
+	r->reply.op = SPAWNER_OK;
+	return hold(sp, r, e);
+}
+
+static int keep(struct entry *entry, enum spawner_keep kind, struct request *r, struct err *e)
+{
 	int *place = NULL;
 
-	if (!entry || validate_keep(r->m->kind, r->n_fds ? r->fds[0] : -1, e) == -1)
+	if (validate_keep(kind, r->n_fds ? r->fds[0] : -1, e) == -1)
 		return -1;
 	if (FAULT(SPAWNER_KEEP))
 		return err_sys(e, ERR_UNAVAILABLE, "cannot keep what belongs to '%s'", entry->sandbox);
-	switch ((enum spawner_keep)r->m->kind) {
+	switch (kind) {
 	case SPAWNER_KEEP_SPEC:
 		place = &entry->fds[ENTRY_SPEC];
 		break;
@@ -147,8 +152,15 @@ static int on_keep(struct spawner *sp, struct request *r, struct err *e)
 	fd_close(place);
 	if (r->n_fds)
 		*place = fd_take(&r->fds[0]);
-	r->reply.op = SPAWNER_OK;
 	return 0;
+}
+
+static int on_keep(struct spawner *sp, struct request *r, struct err *e)
+{
+	struct entry *entry = entry_wanted(sp, r, e);
+
+	r->reply.op = SPAWNER_OK;
+	return entry ? keep(entry, (enum spawner_keep)r->m->kind, r, e) : -1;
 }
 
 static int on_forget(struct spawner *sp, struct request *r, struct err *e)
@@ -173,11 +185,22 @@ static int on_forget(struct spawner *sp, struct request *r, struct err *e)
 
 static int on_start(struct spawner *sp, struct request *r, struct err *e)
 {
-	struct entry *entry = entry_wanted(sp, r, e);
 	enum profile profile = profile_from_name(r->m->name, strlen(r->m->name));
 	struct host_limits limits;
+	struct entry *entry;
 
+	if (r->m->flags & SPAWNER_F_HOLD) {
+		r->error_flags = SPAWNER_F_HOLD;
+		if (r->n_fds != 1)
+			return REFUSE(e, EINVAL, "a sandbox that is to be held comes with its spec");
+		if (hold(sp, r, e) == -1)
+			return -1;
+		r->error_flags = 0;
+	}
+	entry = entry_wanted(sp, r, e);
 	if (!entry)
+		return -1;
+	if (!(r->m->flags & SPAWNER_F_HOLD) && r->n_fds > 0 && keep(entry, SPAWNER_KEEP_SPEC, r, e) == -1)
 		return -1;
 	if (sp->ending)
 		return REFUSE(e, ESHUTDOWN, "sandboxd ends");
@@ -310,6 +333,7 @@ static void refuse(struct request *r, const struct err *e)
 	r->reply.op = SPAWNER_ERROR;
 	r->reply.status = e->sys_errno > 0 ? e->sys_errno : EIO;
 	text_clean(r->reply.text, sizeof r->reply.text, e->text, strlen(e->text));
+	r->reply.flags = r->error_flags;
 	r->n_reply_fds = 0;
 }
 

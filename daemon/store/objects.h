@@ -24,6 +24,8 @@ int objects_collect(int state_dir_fd, bool (*keep)(void *ctx, const char *sha256
 
 /* The same for a sandbox that touches no disk: `folder` is <objects_dir>/<sandbox>. Mode 0600: control's own. */
 int objects_put_volatile(const char *folder, const struct blob *object, struct err *e);
+/* And a copy for its first host, which is the same file by another name: neither is ever written to. */
+int objects_place_volatile(const char *folder, const struct blob *object, const char *path, struct err *e);
 int objects_get_volatile(const char *folder, const char *sha256, struct blob **ret, struct err *e);
 /* Removes those that keep() doesn't want: what a control that was killed had put there for a reload that is undone. */
 void objects_collect_volatile(const char *folder, bool (*keep)(void *ctx, const char *sha256), void *ctx);

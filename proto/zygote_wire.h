@@ -6,10 +6,9 @@
  *
  * A host inherits the zygote's end, says BORN on it once, and closes it before it reads anything from its channel, so before
  * anything of a module runs in it. So EOF at the spawner's end means: the zygote is dead, and every host that it has cloned
- * was born or is dead. Only then is a CLONE that got no answer sent to the next zygote: no host is made twice. (Spares inherit it too: the
- * spawner closes their orders when their zygote dies.)
+ * was born or is dead. Only then is a CLONE that got no answer sent to the next zygote: no host is made twice.
  *
- * Order in a zygote: BEGIN, then steps, then READY or FAILED; then CLONE and SPARE, each answered by CLONED (in this order). Per host:
+ * Order in a zygote: BEGIN, then steps, then READY or FAILED; then CLONE, each answered by CLONED (in this order). Per host:
  * CLONED and BORN in either order. A zygote ends at EOF.
  *
  * A protection that can't be had is no failure here: READY and BORN tell which are lost, the host's own report says why, and
@@ -37,10 +36,6 @@ enum zygote_op {
 	                     ZYGOTE_F_OBJECTS a detached read-only mount of the sandbox's objects folder. (A rootless spawner can't make
 	                     one: there the hosts do it themselves) */
 
-	ZYGOTE_SPARE,     /* tag, scratch_bytes; fds: channel, stdout, stderr, order. A host in advance: it does what needs no knowledge of its
-	                     sandbox, and waits on `order`, a SEQPACKET of its own, for one CLONE (fds: the mount, or none); at its end it
-	                     ends. Answered by CLONED; BORN follows the order, or nothing at all */
-
 	/* ---- zygote -> spawner ---- */
 	ZYGOTE_READY = 64, /* flags: what it has; lost */
 	ZYGOTE_FAILED,     /* step, status = errno: then it exits */
@@ -53,6 +48,7 @@ enum zygote_op {
 #define ZYGOTE_F_ROOTLESS 0x1u /* BEGIN: the daemon is an ordinary user's: user namespaces, no change of uid */
 #define ZYGOTE_F_LISTENER 0x2u /* BEGIN: install the filter with a listener for its USER_NOTIF rules */
 #define ZYGOTE_F_OBJECTS  0x4u /* CLONE: the last descriptor is the mount */
+#define ZYGOTE_F_SPARE    0x10u /* CLONE: in advance, for a sandbox that isn't known yet; it waits for its BEGIN */
 #define ZYGOTE_F_ROOT     0x8u /* READY: hosts get a root of their own: ZYGOTE_OBJECTS needs the mount */
 
 struct zygote_message {

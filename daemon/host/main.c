@@ -85,40 +85,26 @@ static void adopt_descriptors(void)
 	(void)close_range(HOST_FD_CHANNEL + 1, ~0u, 0);
 }
 
-static struct host host;
-static bool is_ready;
-
-/* What a host does before the first word on its channel; a spare does it while it waits. */
-static void host_ready(void)
-{
-	struct err e = ERR_INIT;
-
-	if (is_ready)
-		return;
-	is_ready = true;
-	check_started_by_spawner();
-	death_init(HOST_FD_CHANNEL);
-	(void)setvbuf(stdout, NULL, _IOLBF, 0); /* a module's lines reach the log before its crash does */
-	if (attention_init(&e) < 0)
-		death_end(HOST_EXIT_RESOURCE, e.text);
-	serve_init(&host, HOST_FD_CHANNEL);
-}
-
-static void spare_ready(void)
-{
-	host_ready();
-	warm_up();
-}
-
 int main(int argc, char **argv)
 {
+	static struct host host;
+	struct err e = ERR_INIT;
+
 	if (argc > 1 && strcmp(argv[1], ZYGOTE_ARGUMENT) == 0)
-		zygote_run(spare_ready), memset(argv[1], 0, strlen(argv[1])); /* comes back in each host, which ps shall show as one */
-	host_ready();
+		zygote_run(), memset(argv[1], 0, strlen(argv[1])); /* comes back in each host, which ps shall show as one */
+	check_started_by_spawner();
+	death_init(HOST_FD_CHANNEL);
 	if (!walls.stand) {
 		adopt_descriptors();
 		(void)prctl(PR_SET_DUMPABLE, 0); /* at once, not only at BEGIN: exec had set it again */
 	}
+	(void)setvbuf(stdout, NULL, _IOLBF, 0); /* a module's lines reach the log before its crash does */
+	if (attention_init(&e) < 0)
+		death_end(HOST_EXIT_RESOURCE, e.text);
+
+	serve_init(&host, HOST_FD_CHANNEL);
+	if (walls.spare)
+		warm_up();
 	serve(&host);
 	serve_fini(&host);
 

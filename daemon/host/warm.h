@@ -4,7 +4,7 @@
 #ifndef SANDBOXD_HOST_WARM_H
 #define SANDBOXD_HOST_WARM_H
 
-/* Before the walls stand, and before anything is known of a sandbox. Failures don't matter: all of it is only done earlier. */
+/* Behind the walls, before anything is known of a sandbox. Failures don't matter: all of it is only done earlier. */
 void warm_up(void);
 
 #endif

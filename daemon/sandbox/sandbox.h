@@ -174,7 +174,7 @@ struct sandbox {
 	char *create_warnings;
 	bool put_pending, put_failed;
 	bool hold_due;                   /* the spawner doesn't hold it: the next START asks for that too */
-	bool place_due;                  /* as soon as it does: there is no folder before */
+	bool place_due, place_state;     /* the object, when START is answered; and a kept state first */
 	bool start_pending;              /* START was sent and not answered */
 	uint64_t placed_serial;          /* the object of this serial lies where its host finds it */
 	struct err place_err;            /* of the start at work: not ERR_OK when it couldn't be placed */

@@ -283,11 +283,15 @@ static void start_placed(struct sandbox *sb, uint64_t serial, const struct err *
 		sandbox_put_object(sb);
 }
 
-/* Of a new sandbox. Where nothing goes to the disk, what its next processes will load is put there by the same job. */
-static void place_first(struct sandbox *sb)
+/* Now that its folder is there, which comes with the process. Where nothing goes to the disk, what the next processes of a new sandbox will
+ * load is put there by the same job. */
+static void place_now(struct sandbox *sb)
 {
+	const struct version *v = sandbox_running_version(sb);
+
 	sb->place_due = false;
-	place_submit(sb, sb->create_object, sb->candidate.sha256, sb->last_serial, sb->spec.persist ? PLACE_ONLY : PLACE_FIRST, false, start_placed);
+	place_submit(sb, v ? NULL : sb->create_object, v ? v->sha256 : sb->candidate.sha256, sb->last_serial,
+		!v && !sb->spec.persist ? PLACE_FIRST : PLACE_ONLY, sb->place_state, start_placed);
 }
 
 /* Its request is answered when nothing is left (sandbox_gone). */
@@ -326,8 +330,7 @@ static void started(void *ctx, const struct spawner_message *m, int *fds, size_t
 	} else {
 		sb->host->pid = m->pid;
 		sb->host->serial = sb->last_serial;
-		if (sb->place_due)
-			place_first(sb);
+		place_now(sb);
 		sandbox_log_begin(sb->log);
 		sandbox_fact(sb, LIFE_BORN, LIFE_EXIT_NORMAL);
 		if (sb->host) {
@@ -374,10 +377,10 @@ void sandbox_denied(struct sandbox *sb, const struct spawner_message *m)
 		(void)snprintf(sb->host->denied, sizeof sb->host->denied, "%.40s, which profile %s forbids", call, sb->spec.profile);
 }
 
-/* Object and process are made at the same time: the one by the storage thread, the other by the spawner and a zygote. */
+/* Object and process are made at the same time: the one by the storage thread, the other by the spawner and a zygote. The spawner first says
+ * that it has begun: before, there may be another folder. */
 void sandbox_start(struct sandbox *sb, enum life_from from)
 {
-	const struct version *v = sandbox_running_version(sb);
 	static const char *const from_text[] = { [LIFE_FROM_FRESH] = "fresh", [LIFE_FROM_KEPT] = "kept", [LIFE_FROM_SEALED] = "sealed" };
 	struct spawner_message m;
 	struct err e = ERR_INIT;
@@ -401,10 +404,7 @@ void sandbox_start(struct sandbox *sb, enum life_from from)
 		sandbox_release(sb);
 		return;
 	}
-	sb->start_pending = true;
-	sb->place_due = sb->hold_due;
+	sb->start_pending = sb->place_due = true;
 	sb->hold_due = false;
-	if (!sb->place_due)
-		place_submit(sb, v ? NULL : sb->create_object, v ? v->sha256 : sb->candidate.sha256, sb->last_serial, PLACE_ONLY,
-			from != LIFE_FROM_FRESH, start_placed);
+	sb->place_state = from != LIFE_FROM_FRESH;
 }

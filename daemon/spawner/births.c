@@ -67,31 +67,36 @@ void birth_drop(struct spawner *sp, struct entry *entry)
 	free(b);
 }
 
-/* ---- what is asked of a zygote, or of a spare ---- */
+/* ---- what is asked of a zygote ---- */
 
 /* The sandbox's objects, read-only, for a host that can't reach them by a path: a mount that hangs nowhere yet. */
-static int objects_mount(const struct spawner *sp, const char *sandbox)
+static int objects_mount(const struct spawner *sp, const char *folder)
 {
 	struct mount_attr attributes = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, .propagation = MS_PRIVATE };
-	autoclose int fd = (int)syscall(SYS_open_tree, sp->objects_fd, sandbox, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+	autoclose int fd = (int)syscall(SYS_open_tree, sp->objects_fd, folder, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
 
 	if (fd == -1 || syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH, &attributes, sizeof attributes) == -1)
 		return -1;
 	return fd_take(&fd);
 }
 
-/* -1: errno is that of the mount, which it can't do without. */
-static int order_make(const struct spawner *sp, const struct zygote *z, const struct entry *entry, uint64_t generation, struct zygote_message *m,
-	int *ret_objects_fd)
+int clone_ask(const struct spawner *sp, const struct zygote *z, const struct clone_request *r, const char **ret_step)
 {
-	*m = (struct zygote_message){ .version = ZYGOTE_WIRE_VERSION, .op = ZYGOTE_CLONE, .profile = (uint16_t)z->profile,
-		.tag = generation, .uid = entry->uid, .scratch_bytes = DEFAULT_SCRATCH_BYTES, .limits = entry->limits };
-	(void)snprintf(m->objects, sizeof m->objects, "%.150s/%s", sp->objects_dir, entry->sandbox);
-	if (!z->has_root || !sp->is_root)
-		return 0;
-	m->flags |= ZYGOTE_F_OBJECTS;
-	*ret_objects_fd = objects_mount(sp, entry->sandbox);
-	return *ret_objects_fd == -1 ? -1 : 0;
+	struct zygote_message m = { .version = ZYGOTE_WIRE_VERSION, .op = ZYGOTE_CLONE, .profile = (uint16_t)z->profile, .flags = r->flags,
+		.tag = r->tag, .uid = r->uid, .scratch_bytes = DEFAULT_SCRATCH_BYTES, .limits = *r->limits };
+	int fds[4] = { r->its[CHANNEL], r->its[OUT], r->its[ERROR], -1 };
+	autoclose int objects_fd = -1;
+
+	*ret_step = "open objects";
+	(void)snprintf(m.objects, sizeof m.objects, "%.150s/%s", sp->objects_dir, r->folder);
+	if (z->has_root && sp->is_root) {
+		fds[3] = objects_fd = objects_mount(sp, r->folder);
+		if (objects_fd == -1)
+			return -1;
+		m.flags |= ZYGOTE_F_OBJECTS;
+	}
+	*ret_step = NULL;
+	return fd_message_send(z->link_fd, &m, sizeof m, fds, objects_fd == -1 ? 3 : 4);
 }
 
 /* ---- the start ---- */
@@ -139,33 +144,17 @@ int host_ends_make(int ours[3], int its[3], struct err *e)
 			log_pipe(&ours[ERROR], &its[ERROR], e) == -1 ? -1 : 0;
 }
 
-/* A process that waits is used where there is one, and nobody is before us. */
-static bool start_in_spare(struct spawner *sp, struct zygote *z, const struct entry *entry, uint64_t generation, int ours[3], pid_t *ret_pid)
-{
-	struct zygote_message m;
-	autoclose int objects_fd = -1;
-
-	if (z->state != ZYGOTE_SERVES || z->next_unsent || z->spares.pool.waiting == 0)
-		return false;
-	return order_make(sp, z, entry, generation, &m, &objects_fd) == 0 && spare_use(z, &m, objects_fd, ours, ret_pid);
-}
-
 int birth_start(struct spawner *sp, struct entry *entry, enum profile profile, const struct host_limits *limits, struct err *e)
 {
 	struct birth *b = calloc(1, sizeof *b);
-	struct zygote *z = &sp->zygotes.of[profile];
 	int *ours = &entry->fds[ENTRY_CHANNEL];
-	uint64_t generation = ++sp->generations;
-	pid_t spare = 0;
 
 	_Static_assert(ENTRY_STDOUT == ENTRY_CHANNEL + 1 && ENTRY_STDERR == ENTRY_CHANNEL + 2, "our ends, in the order of its");
 	if (!b)
 		return err_set(e, ERR_LIMIT_EXCEEDED, "no memory for a start");
 	for (size_t i = 0; i < 3; i++)
 		b->fds[i] = -1;
-	entry->profile = profile;
-	entry->limits = *limits;
-	if (!start_in_spare(sp, z, entry, generation, ours, &spare) && host_ends_make(ours, b->fds, e) == -1) {
+	if (host_ends_make(ours, b->fds, e) == -1) {
 		for (size_t i = 0; i < 3; i++) {
 			fd_close(&ours[i]);
 			fd_close(&b->fds[i]);
@@ -176,18 +165,13 @@ int birth_start(struct spawner *sp, struct entry *entry, enum profile profile, c
 	b->entry = entry;
 	b->profile = profile;
 	entry->birth = b;
-	entry_started(&sp->table, entry, generation, clock_monotonic_ms());
-	list_add(z, b);
-	pool_started(&z->spares.pool, entry->started_ms);
-	if (spare > 0) {
-		b->sent = b->cloned = true;
-		z->next_unsent = NULL;
-		zygote_expect(z);
-		entry_has_pid(&sp->table, entry, spare);
-		return 0;
-	}
-	zygote_want(sp, z);
-	births_send(sp, z);
+	entry->profile = profile;
+	entry->limits = *limits;
+	entry_started(&sp->table, entry, ++sp->generations, clock_monotonic_ms());
+	pool_started(&sp->zygotes.of[profile].spares.pool, entry->started_ms);
+	list_add(&sp->zygotes.of[profile], b);
+	zygote_want(sp, &sp->zygotes.of[profile]);
+	births_send(sp, &sp->zygotes.of[profile]);
 	return 0;
 }
 
@@ -206,17 +190,15 @@ static void birth_fail(struct spawner *sp, struct entry *entry, const char *step
 static int birth_send(struct spawner *sp, struct zygote *z, struct birth *b)
 {
 	struct entry *entry = b->entry;
-	struct zygote_message m;
-	int fds[4] = { b->fds[CHANNEL], b->fds[OUT], b->fds[ERROR], -1 };
-	autoclose int objects_fd = -1;
+	const struct clone_request r = { entry->generation, 0, entry->uid, &entry->limits, entry->sandbox, b->fds };
+	const char *step;
 
-	if (order_make(sp, z, entry, entry->generation, &m, &objects_fd) == -1) {
-		birth_fail(sp, entry, "open objects", errno);
+	if (clone_ask(sp, z, &r, &step) == 0)
+		return 1;
+	if (step) {
+		birth_fail(sp, entry, step, errno);
 		return -1;
 	}
-	fds[3] = objects_fd;
-	if (fd_message_send(z->link_fd, &m, sizeof m, fds, objects_fd == -1 ? 3 : 4) == 0)
-		return 1;
 	return 0; /* EPIPE: its death is on the way to us, and the next one is asked */
 }
 

@@ -65,7 +65,7 @@ void reap_sweep(struct spawner *sp, uid_t uid)
 	for (size_t i = 0; i < SWEEPS_MAX; i++) {
 		struct sweep *s = &sp->sweeps[i];
 
-		if (s->pid != 0)
+		if (s->pid != 0 || s->is_due)
 			continue;
 		s->uid = uid;
 		if (!sweep_start(s))
@@ -73,6 +73,35 @@ void reap_sweep(struct spawner *sp, uid_t uid)
 		return;
 	}
 	uids_give(&sp->uids, uid); /* at the end of the queue: used again late */
+}
+
+void reap_sweep_later(struct spawner *sp, uid_t uid)
+{
+	for (size_t i = 0; sp->is_root && i < SWEEPS_MAX; i++) {
+		struct sweep *s = &sp->sweeps[i];
+
+		if (s->pid != 0 || s->is_due)
+			continue;
+		*s = (struct sweep){ .uid = uid, .is_due = true };
+		sp->sweeps_due++;
+		return;
+	}
+	if (sp->is_root)
+		reap_sweep(sp, uid);
+}
+
+void reap_sweeps_due(struct spawner *sp)
+{
+	for (size_t i = 0; sp->sweeps_due > 0 && i < SWEEPS_MAX; i++) {
+		struct sweep *s = &sp->sweeps[i];
+
+		if (!s->is_due)
+			continue;
+		s->is_due = false;
+		sp->sweeps_due--;
+		if (!sweep_start(s))
+			uids_give(&sp->uids, s->uid);
+	}
 }
 
 static bool sweep_reaped(struct spawner *sp, pid_t pid, int status)

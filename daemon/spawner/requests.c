@@ -71,7 +71,7 @@ static int on_table(struct spawner *sp, struct request *r, struct err *e)
 }
 
 /* objects/<sandbox>: written by control, read by this sandbox's host alone. */
-static int objects_folder_make(struct spawner *sp, const char *sandbox, uid_t uid, struct err *e)
+int objects_folder_make(struct spawner *sp, const char *sandbox, uid_t uid, struct err *e)
 {
 	if (folder_remove_at(sp->objects_fd, sandbox, e) == -1)
 		return -1;
@@ -89,8 +89,10 @@ static int objects_folder_make(struct spawner *sp, const char *sandbox, uid_t ui
 	return 0;
 }
 
-static int hold(struct spawner *sp, struct request *r, struct err *e)
+/* spare, NULL: none: whose process it will have. Where that can't be, it is set to NULL. */
+static int hold(struct spawner *sp, struct request *r, struct spare **spare, struct err *e)
 {
+	struct err ignored = ERR_INIT;
 	struct entry *entry;
 	uid_t uid;
 
@@ -107,12 +109,16 @@ static int hold(struct spawner *sp, struct request *r, struct err *e)
 		e->sys_errno = ENOSPC;
 		return -1;
 	}
-	if (spawner_take_uid(sp, &uid, e) == -1) {
+	if (*spare && spare_folder_give(sp, *spare, entry->sandbox, true, &ignored) == -1)
+		*spare = NULL;
+	if (*spare) {
+		uid = (*spare)->uid;
+	} else if (spawner_take_uid(sp, &uid, e) == -1) {
 		table_remove(&sp->table, entry);
 		return -1;
 	}
 	entry->uid = uid;
-	if (objects_folder_make(sp, entry->sandbox, uid, e) == -1) {
+	if (!*spare && objects_folder_make(sp, entry->sandbox, uid, e) == -1) {
 		if (sp->is_root)
 			uids_give(&sp->uids, uid);
 		table_remove(&sp->table, entry);
@@ -125,8 +131,10 @@ static int hold(struct spawner *sp, struct request *r, struct err *e)
 
 static int on_hold(struct spawner *sp, struct request *r, struct err *e)
 {
+	struct spare *none = NULL;
+
 	r->reply.op = SPAWNER_OK;
-	return hold(sp, r, e);
+	return hold(sp, r, &none, e);
 }
 
 static int keep(struct entry *entry, enum spawner_keep kind, struct request *r, struct err *e)
@@ -183,38 +191,8 @@ static int on_forget(struct spawner *sp, struct request *r, struct err *e)
 	return 0;
 }
 
-static int on_start(struct spawner *sp, struct request *r, struct err *e)
+static void reply_started(struct request *r, const struct entry *entry)
 {
-	enum profile profile = profile_from_name(r->m->name, strlen(r->m->name));
-	struct host_limits limits;
-	struct entry *entry;
-
-	if (r->m->flags & SPAWNER_F_HOLD) {
-		r->error_flags = SPAWNER_F_HOLD;
-		if (r->n_fds != 1)
-			return REFUSE(e, EINVAL, "a sandbox that is to be held comes with its spec");
-		if (hold(sp, r, e) == -1)
-			return -1;
-		r->error_flags = 0;
-	}
-	entry = entry_wanted(sp, r, e);
-	if (!entry)
-		return -1;
-	if (!(r->m->flags & SPAWNER_F_HOLD) && r->n_fds > 0 && keep(entry, SPAWNER_KEEP_SPEC, r, e) == -1)
-		return -1;
-	if (sp->ending)
-		return REFUSE(e, ESHUTDOWN, "sandboxd ends");
-	if (profile == PROFILE__N)
-		return REFUSE(e, EINVAL, "no profile is called '%s'", r->m->name);
-	if (entry_lives(entry))
-		return REFUSE(e, EBUSY, "a host of '%s' lives", entry->sandbox);
-	if (validate_limits(&r->m->limits, &sp->config, &limits, e) == -1)
-		return -1;
-	entry_acknowledged(&sp->table, entry); /* whoever starts again has seen the exit, or will see the new generation */
-	if (FAULT(SPAWNER_START))
-		return err_sys(e, ERR_UNAVAILABLE, "cannot start a host for '%s'", entry->sandbox);
-	if (birth_start(sp, entry, profile, &limits, e) == -1)
-		return -1;
 	r->reply.op = SPAWNER_STARTED;
 	entry_describe(entry, &r->reply);
 	r->reply_fds[0] = entry->fds[ENTRY_CHANNEL];
@@ -222,6 +200,65 @@ static int on_start(struct spawner *sp, struct request *r, struct err *e)
 	r->reply_fds[2] = entry->fds[ENTRY_STDERR];
 	r->n_reply_fds = 3;
 	r->reply.flags = SPAWNER_F_CHANNEL | SPAWNER_F_STDOUT | SPAWNER_F_STDERR;
+}
+
+static int start_check(const struct spawner *sp, const struct request *r, enum profile *ret_profile, struct host_limits *ret_limits, struct err *e)
+{
+	*ret_profile = profile_from_name(r->m->name, strlen(r->m->name));
+	if (sp->ending)
+		return REFUSE(e, ESHUTDOWN, "sandboxd ends");
+	if (*ret_profile == PROFILE__N)
+		return REFUSE(e, EINVAL, "no profile is called '%s'", r->m->name);
+	return validate_limits(&r->m->limits, &sp->config, ret_limits, e);
+}
+
+/* A sandbox that is held starts again: another process, and with a spare one another uid. */
+static int again(struct spawner *sp, struct request *r, struct entry *entry, struct spare **spare, struct err *e)
+{
+	struct err ignored = ERR_INIT;
+
+	if (r->n_fds > 0 && keep(entry, SPAWNER_KEEP_SPEC, r, e) == -1)
+		return -1;
+	entry_acknowledged(&sp->table, entry); /* whoever starts again has seen the exit, or will see the new generation */
+	if (*spare && spare_folder_give(sp, *spare, entry->sandbox, false, &ignored) == -1)
+		*spare = NULL;
+	if (!*spare || (*spare)->uid == entry->uid)
+		return 0;
+	reap_sweep_later(sp, entry->uid);
+	entry->uid = (*spare)->uid;
+	return 0;
+}
+
+static int on_start(struct spawner *sp, struct request *r, struct err *e)
+{
+	bool is_new = r->m->flags & SPAWNER_F_HOLD;
+	struct spare *spare;
+	struct host_limits limits;
+	enum profile profile;
+	struct entry *entry = is_new ? NULL : entry_wanted(sp, r, e);
+
+	r->error_flags = is_new ? SPAWNER_F_HOLD : 0;
+	if (!is_new && !entry)
+		return -1;
+	if (is_new && r->n_fds != 1)
+		return REFUSE(e, EINVAL, "a sandbox that is to be held comes with its spec");
+	if (start_check(sp, r, &profile, &limits, e) == -1)
+		return -1;
+	if (entry && entry_lives(entry))
+		return REFUSE(e, EBUSY, "a host of '%s' lives", entry->sandbox);
+	spare = fault_on ? NULL : spare_find(sp, profile, &limits); /* what is planted is met by each start */
+	if ((is_new ? hold(sp, r, &spare, e) : again(sp, r, entry, &spare, e)) == -1)
+		return -1;
+	r->error_flags = 0;
+	entry = entry_wanted(sp, r, e);
+	assert(entry);
+	if (spare)
+		spare_start(sp, spare, entry, profile);
+	else if (FAULT(SPAWNER_START))
+		return err_sys(e, ERR_UNAVAILABLE, "cannot start a host for '%s'", entry->sandbox);
+	else if (birth_start(sp, entry, profile, &limits, e) == -1)
+		return -1;
+	reply_started(r, entry);
 	return 0;
 }
 

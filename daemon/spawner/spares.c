@@ -1,25 +1,61 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a spare gets in advance is what any host gets: a channel, two pipes. Its order comes on a socket that is made for it alone, and is
- * written once. */
+ * A spare's folder is called .spare-N, which no sandbox can be. What it mounts is the folder, not its name: renamed, it is the sandbox's. */
 #include "daemon/spawner/spares.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "daemon/spawner/folders.h"
 #include "daemon/spawner/spawner.h"
+#include "daemon/spawner/validate.h"
 #include "daemon/spawner/zygotes_inside.h"
 #include "proto/clock.h"
-#include "proto/fd.h"
 #include "proto/log.h"
 
-static void place_free(struct spare *s)
+#define FOLDER_ROOM 32
+
+static const struct spare nothing = { .uid = (uid_t)-1, .fds = { -1, -1, -1 }, .listener_fd = -1 };
+
+static void folder_name(const struct spare *s, char to[FOLDER_ROOM])
+{
+	(void)snprintf(to, FOLDER_ROOM, ".spare-%llu", (unsigned long long)(s->tag & ~SPARE_TAG));
+}
+
+static void descriptors_close(struct spare *s)
 {
 	for (size_t i = 0; i < 3; i++)
 		fd_close(&s->fds[i]);
-	fd_close(&s->order_fd);
-	*s = (struct spare){ .fds = { -1, -1, -1 }, .order_fd = -1 };
+	fd_close(&s->listener_fd);
+}
+
+/* Without a process, and without use. Nothing of a module has run under its uid: there is nobody to be swept. */
+static void place_free(struct spawner *sp, struct spare *s)
+{
+	struct err ignored = ERR_INIT;
+	char folder[FOLDER_ROOM];
+
+	folder_name(s, folder);
+	if (folder_remove_at(sp->objects_fd, folder, &ignored) == -1)
+		log_warning("the folder of a spare host stays: %s", ignored.text);
+	if (sp->is_root && s->uid != (uid_t)-1)
+		uids_give(&sp->uids, s->uid);
+	descriptors_close(s);
+	*s = nothing;
+}
+
+/* Its channel is at its end, and so is it. */
+static void end(struct spare *s)
+{
+	descriptors_close(s);
+	s->state = SPARE_GONE;
 }
 
 void spares_init(struct spares *s, uint32_t target)
@@ -27,40 +63,95 @@ void spares_init(struct spares *s, uint32_t target)
 	memset(s, 0, sizeof *s);
 	pool_init(&s->pool, target);
 	for (size_t i = 0; i < SPARE_PLACES; i++)
-		s->of[i] = (struct spare){ .fds = { -1, -1, -1 }, .order_fd = -1 };
+		s->of[i] = nothing;
 }
 
-/* It has no use any more; its end follows. */
-static void end(struct spare *s)
+/* ---- use ---- */
+
+static bool has_ended(pid_t pid)
 {
-	for (size_t i = 0; i < 3; i++)
-		fd_close(&s->fds[i]);
-	fd_close(&s->order_fd);
-	s->state = SPARE_GONE;
+	siginfo_t info = { .si_pid = 0 };
+
+	return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
 }
 
-bool spare_use(struct zygote *z, const struct zygote_message *order, int objects_fd, int ret_fds[3], pid_t *ret_pid)
+struct spare *spare_find(struct spawner *sp, enum profile profile, const struct host_limits *limits)
 {
-	struct spares *all = &z->spares;
+	struct zygote *z = &sp->zygotes.of[profile];
 
-	for (size_t i = 0; i < SPARE_PLACES; i++) {
-		struct spare *s = &all->of[i];
+	for (size_t i = 0; i < SPARE_PLACES && z->spares.pool.waiting > 0; i++) {
+		struct spare *s = &z->spares.of[i];
 
-		if (s->state != SPARE_WAITING)
+		if (s->state != SPARE_WAITING || memcmp(&s->limits, limits, sizeof *limits) != 0)
 			continue;
-		if (fd_message_send(s->order_fd, order, sizeof *order, &objects_fd, objects_fd != -1) == -1) {
-			pool_lost(&all->pool, true, clock_monotonic_ms()); /* it has died, and isn't reaped */
-			end(s);
-			continue;
-		}
-		(void)pool_take(&all->pool);
-		for (size_t k = 0; k < 3; k++)
-			ret_fds[k] = fd_take(&s->fds[k]);
-		*ret_pid = s->pid;
-		place_free(s);
-		return true;
+		if (!has_ended(s->pid))
+			return s;
+		pool_lost(&z->spares.pool, true, clock_monotonic_ms());
+		end(s);
 	}
-	return false;
+	return NULL;
+}
+
+/* What its next processes will load lies there; copies for processes that have ended go with the folder. */
+static int objects_move(struct spawner *sp, const char *from, const char *to, struct err *e)
+{
+	autoclose int from_fd = openat(sp->objects_fd, from, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	autoclose int to_fd = openat(sp->objects_fd, to, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct dirent *d;
+	DIR *dir;
+	int result = 0;
+
+	if (from_fd == -1 || to_fd == -1 || !(dir = fdopendir(from_fd)))
+		return err_sys(e, ERR_IO, "cannot open an objects folder");
+	from_fd = -1;
+	while ((d = readdir(dir))) {
+		size_t n = strlen(d->d_name);
+
+		if (n > 7 && strcmp(d->d_name + n - 7, ".object") == 0 && renameat(dirfd(dir), d->d_name, to_fd, d->d_name) == -1)
+			result = err_sys(e, ERR_IO, "cannot move an object");
+	}
+	(void)closedir(dir);
+	return result;
+}
+
+int spare_folder_give(struct spawner *sp, const struct spare *s, const char *sandbox, bool is_new, struct err *e)
+{
+	char folder[FOLDER_ROOM];
+
+	folder_name(s, folder);
+	if (is_new) {
+		if (folder_remove_at(sp->objects_fd, sandbox, e) == -1)
+			return -1;
+		return renameat2(sp->objects_fd, folder, sp->objects_fd, sandbox, RENAME_NOREPLACE) == 0 ?
+			0 : err_sys(e, ERR_IO, "cannot rename an objects folder");
+	}
+	if (renameat2(sp->objects_fd, folder, sp->objects_fd, sandbox, RENAME_EXCHANGE) == -1)
+		return err_sys(e, ERR_IO, "cannot rename an objects folder");
+	if (objects_move(sp, folder, sandbox, e) == -1) {
+		(void)renameat2(sp->objects_fd, folder, sp->objects_fd, sandbox, RENAME_EXCHANGE);
+		return -1;
+	}
+	return folder_remove_at(sp->objects_fd, folder, e) == -1 ? (log_warning("an old objects folder stays: %s", e->text), 0) : 0;
+}
+
+void spare_start(struct spawner *sp, struct spare *s, struct entry *entry, enum profile profile)
+{
+	struct pool *pool = &sp->zygotes.of[profile].spares.pool;
+	int64_t now_ms = clock_monotonic_ms();
+
+	entry->profile = profile;
+	entry->limits = s->limits;
+	for (size_t i = 0; i < 3; i++)
+		entry->fds[ENTRY_CHANNEL + i] = fd_take(&s->fds[i]);
+	entry_started(&sp->table, entry, ++sp->generations, now_ms);
+	entry_has_pid(&sp->table, entry, s->pid);
+	entry_born(entry);
+	entry_birth_sent(entry); /* STARTED says it */
+	if (s->listener_fd != -1)
+		denials_watch(sp, entry, fd_take(&s->listener_fd));
+	*s = nothing;
+	(void)pool_take(pool);
+	pool_started(pool, now_ms);
 }
 
 /* ---- making ---- */
@@ -73,72 +164,100 @@ static struct spare *place(struct spares *all)
 	return NULL;
 }
 
-static int spare_make(struct zygote *z, struct spare *s, struct err *e)
+static int spare_make(struct spawner *sp, struct zygote *z, struct spare *s, struct err *e)
 {
-	struct zygote_message m = { .version = ZYGOTE_WIRE_VERSION, .op = ZYGOTE_SPARE, .profile = (uint16_t)z->profile,
-		.tag = SPARE_TAG | ++z->spares.last_tag, .scratch_bytes = DEFAULT_SCRATCH_BYTES };
-	int its[4] = { -1, -1, -1, -1 }, pair[2], result = -1;
+	const struct host_limits usual = { 0 };
+	char folder[FOLDER_ROOM];
+	int its[3] = { -1, -1, -1 }, result;
+	struct clone_request r = { .flags = ZYGOTE_F_SPARE, .limits = &s->limits, .folder = folder, .its = its };
+	const char *step;
 
 	if (!fd_room_beside(LIMIT_RESERVED_FDS))
 		return err_set(e, ERR_LIMIT_EXCEEDED, "no descriptors are left for it");
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == -1)
-		return err_sys(e, ERR_UNAVAILABLE, "cannot make its order");
-	s->order_fd = pair[0];
-	its[3] = pair[1];
-	if (fd_set_nonblocking(s->order_fd, true) == -1 || host_ends_make(s->fds, its, e) == -1)
-		(void)err_prefix(e, "cannot make its descriptors");
-	else if (fd_message_send(z->link_fd, &m, sizeof m, its, 4) == -1)
-		(void)err_sys(e, ERR_UNAVAILABLE, "cannot ask for it");
-	else
-		result = 0;
-	for (size_t i = 0; i < 4; i++)
-		fd_close(&its[i]);
-	if (result == -1) {
-		place_free(s);
+	if (validate_limits(&usual, &sp->config, &s->limits, e) == -1)
 		return -1;
-	}
-	s->tag = m.tag;
-	s->state = SPARE_COMING;
-	return 0;
+	r.tag = s->tag = SPARE_TAG | ((uint64_t)z->profile << 48) | ++z->spares.last_number;
+	folder_name(s, folder);
+	result = spawner_take_uid(sp, &s->uid, e);
+	if (result == 0)
+		result = objects_folder_make(sp, folder, s->uid, e);
+	if (result == 0)
+		result = host_ends_make(s->fds, its, e);
+	r.uid = s->uid;
+	if (result == 0 && clone_ask(sp, z, &r, &step) == -1)
+		result = err_sys(e, ERR_UNAVAILABLE, "cannot ask for it");
+	for (size_t i = 0; i < 3; i++)
+		fd_close(&its[i]);
+	if (result == 0)
+		s->state = SPARE_COMING;
+	else
+		place_free(sp, s);
+	return result;
 }
 
-void spares_timer(struct zygote *z, int64_t now_ms)
+void spares_timer(struct spawner *sp, struct zygote *z, int64_t now_ms)
 {
 	struct pool *pool = &z->spares.pool;
 
-	for (uint32_t n = pool_ask(pool, now_ms); n > 0; n--) {
+	for (uint32_t n = z->has_root ? pool_ask(pool, now_ms) : 0; n > 0; n--) {
 		struct spare *s = place(&z->spares);
 		struct err e = ERR_INIT;
 
-		if (s && spare_make(z, s, &e) == 0)
+		if (s && spare_make(sp, z, s, &e) == 0)
 			continue;
 		log_debug("no spare host of profile %s: %s", profile_builtin(z->profile)->name, s ? e.text : "those that have ended aren't reaped");
 		pool_lost(pool, false, now_ms);
 	}
 }
 
-void spare_cloned(struct spawner *sp, struct zygote *z, const struct zygote_message *m)
+static struct spare *find_tag(struct zygote *z, uint64_t tag)
+{
+	for (size_t i = 0; i < SPARE_PLACES; i++)
+		if (z->spares.of[i].state != SPARE_NONE && z->spares.of[i].tag == tag)
+			return &z->spares.of[i];
+	return NULL;
+}
+
+static void lost(struct spawner *sp, struct zygote *z, struct spare *s)
+{
+	if (s->state != SPARE_GONE)
+		pool_lost(&z->spares.pool, s->state == SPARE_WAITING, clock_monotonic_ms());
+	place_free(sp, s);
+}
+
+/* False: it has ended already. */
+static bool pid_known(struct spawner *sp, struct zygote *z, struct spare *s, pid_t pid)
 {
 	int status;
 
-	for (size_t i = 0; i < SPARE_PLACES; i++) {
-		struct spare *s = &z->spares.of[i];
+	if (s->pid != 0)
+		return true;
+	s->pid = pid;
+	if (pid > 0 && !zygotes_early_take(sp, pid, &status))
+		return true;
+	lost(sp, z, s);
+	return false;
+}
 
-		if (s->state == SPARE_NONE || s->tag != m->tag || s->pid != 0)
-			continue;
-		s->pid = m->pid;
-		if (m->pid > 0 && !zygotes_early_take(sp, m->pid, &status)) {
-			if (s->state == SPARE_COMING) {
-				s->state = SPARE_WAITING;
-				pool_came(&z->spares.pool);
-			}
-			return;
-		}
-		if (s->state == SPARE_COMING)
-			pool_lost(&z->spares.pool, false, clock_monotonic_ms());
-		place_free(s);
+void spare_cloned(struct spawner *sp, struct zygote *z, const struct zygote_message *m)
+{
+	struct spare *s = find_tag(z, m->tag);
+
+	if (s)
+		(void)pid_known(sp, z, s, m->pid);
+}
+
+/* One that failed exits, and a start that meets the same step tells it. */
+void spare_born(struct spawner *sp, struct zygote *z, const struct zygote_message *m, pid_t pid, int *listener_fd)
+{
+	struct spare *s = find_tag(z, m->tag);
+
+	if (!s || pid <= 0 || !pid_known(sp, z, s, pid) || m->status != 0 || s->state != SPARE_COMING)
 		return;
-	}
+	s->state = SPARE_WAITING;
+	if (listener_fd)
+		s->listener_fd = fd_take(listener_fd);
+	pool_came(&z->spares.pool);
 }
 
 /* ---- ends ---- */
@@ -148,16 +267,11 @@ bool spare_reaped(struct spawner *sp, pid_t pid)
 	for (int i = 0; i < PROFILE__N; i++) {
 		struct zygote *z = &sp->zygotes.of[i];
 
-		for (size_t k = 0; k < SPARE_PLACES; k++) {
-			struct spare *s = &z->spares.of[k];
-
-			if (s->state == SPARE_NONE || s->pid != pid)
-				continue;
-			if (s->state == SPARE_WAITING)
-				pool_lost(&z->spares.pool, true, clock_monotonic_ms());
-			place_free(s);
-			return true;
-		}
+		for (size_t k = 0; k < SPARE_PLACES; k++)
+			if (z->spares.of[k].state != SPARE_NONE && z->spares.of[k].pid == pid) {
+				lost(sp, z, &z->spares.of[k]);
+				return true;
+			}
 	}
 	return false;
 }
@@ -170,25 +284,26 @@ bool spares_coming(const struct zygote *z)
 	return false;
 }
 
-void spares_drop(struct zygote *z)
+void spares_drop(struct spawner *sp, struct zygote *z)
 {
+	(void)sp;
 	for (size_t i = 0; i < SPARE_PLACES; i++)
 		if (z->spares.of[i].state != SPARE_NONE)
 			end(&z->spares.of[i]);
 	pool_emptied(&z->spares.pool, clock_monotonic_ms());
 }
 
-void spares_link_ended(struct zygote *z)
+void spares_link_ended(struct spawner *sp, struct zygote *z)
 {
-	spares_drop(z);
+	spares_drop(sp, z);
 	for (size_t i = 0; i < SPARE_PLACES; i++)
-		if (z->spares.of[i].pid == 0)
-			place_free(&z->spares.of[i]);
+		if (z->spares.of[i].state != SPARE_NONE && z->spares.of[i].pid == 0)
+			place_free(sp, &z->spares.of[i]);
 }
 
-void spares_kill(struct zygote *z)
+void spares_kill(struct spawner *sp, struct zygote *z)
 {
-	spares_drop(z);
+	spares_drop(sp, z);
 	for (size_t i = 0; i < SPARE_PLACES; i++)
 		if (z->spares.of[i].pid > 0)
 			(void)kill(z->spares.of[i].pid, SIGKILL);

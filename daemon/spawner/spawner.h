@@ -58,8 +58,9 @@ struct job {
 };
 
 struct sweep {
-	pid_t pid; /* 0: free place */
+	pid_t pid; /* 0: free place, but for one that is due */
 	uid_t uid;
+	bool is_due;
 };
 
 #define SWEEPS_MAX 64
@@ -86,6 +87,7 @@ struct spawner {
 	int landlock_abi;            /* to pretend; -1: the kernel's */
 	struct job jobs[LIMIT_JOBS];
 	struct sweep sweeps[SWEEPS_MAX];
+	uint32_t sweeps_due;
 	struct control control;
 	int64_t drain_at_ms; /* the next look at the log pipes while no control lives */
 	uint32_t stop_asked; /* SIGTERM and SIGINT so far */
@@ -127,6 +129,7 @@ void control_timer(struct spawner *sp, int64_t now_ms);
 int64_t control_deadline(const struct spawner *sp);
 
 /* ---- requests.c ---- */
+int objects_folder_make(struct spawner *sp, const char *name, uid_t uid, struct err *e); /* anew; its host's */
 void request_handle(struct spawner *sp, const struct spawner_message *m, int *fds, size_t n_fds); /* takes the fds */
 
 /* ---- jobs.c ---- */
@@ -154,5 +157,7 @@ void reap_kill_all(struct spawner *sp); /* hosts, jobs, control, adopted orphans
 bool reap_done(const struct spawner *sp);
 /* Frees the uid once every process that still runs under it is killed. */
 void reap_sweep(struct spawner *sp, uid_t uid);
+void reap_sweep_later(struct spawner *sp, uid_t uid);        /* when nothing else is to be done */
+void reap_sweeps_due(struct spawner *sp);
 
 #endif

@@ -175,7 +175,7 @@ static void link_close(struct spawner *sp, struct zygote *z)
 		return;
 	fd_close(&z->link_fd);
 	births_link_ended(sp, z);
-	spares_link_ended(z);
+	spares_link_ended(sp, z);
 	if (z->pid > 0)
 		(void)kill(z->pid, SIGKILL); /* it closed its end, or was given up */
 	replace(sp, z);
@@ -186,7 +186,7 @@ static void gone(struct spawner *sp, struct zygote *z)
 	if (z->state == ZYGOTE_PREPARES && !z->step[0])
 		zygote_step_failed(z, "get ready", ECHILD);
 	z->state = ZYGOTE_GONE;
-	spares_drop(z); /* they hold the link open */
+	spares_drop(sp, z);
 	z->deadline_ms = clock_monotonic_ms() + LINK_END_MS;
 	zygotes_read(sp);
 }
@@ -215,7 +215,7 @@ struct zygote *zygote_find_pid(struct spawner *sp, pid_t pid)
 void zygotes_kill(struct spawner *sp)
 {
 	for (int i = 0; i < PROFILE__N; i++) {
-		spares_kill(&sp->zygotes.of[i]);
+		spares_kill(sp, &sp->zygotes.of[i]);
 		if (sp->zygotes.of[i].pid > 0)
 			(void)kill(sp->zygotes.of[i].pid, SIGKILL);
 	}
@@ -227,7 +227,7 @@ void zygotes_close(struct spawner *sp)
 		struct zygote *z = &sp->zygotes.of[i];
 
 		births_fail(sp, z, "sandboxd ends", ESHUTDOWN);
-		spares_link_ended(z);
+		spares_link_ended(sp, z);
 		fd_close(&z->link_fd);
 		fd_close(&z->filter_fd);
 	}
@@ -264,11 +264,10 @@ static void handle(struct spawner *sp, struct zygote *z, struct zygote_message *
 		(m->tag & SPARE_TAG ? spare_cloned : birth_cloned)(sp, z, m);
 		break;
 	case ZYGOTE_BORN:
-		birth_born(sp, z, m, from, n_fds > 0 ? &fds[0] : NULL);
+		(m->tag & SPARE_TAG ? spare_born : birth_born)(sp, z, m, from, n_fds > 0 ? &fds[0] : NULL);
 		break;
 	case ZYGOTE_BEGIN:
 	case ZYGOTE_CLONE:
-	case ZYGOTE_SPARE:
 		break;
 	}
 }
@@ -326,7 +325,7 @@ static void zygote_read(struct spawner *sp, struct zygote *z)
 				if (z->state == ZYGOTE_PREPARES && !z->step[0])
 					zygote_step_failed(z, "get ready", ECHILD);
 				z->state = ZYGOTE_GONE;
-				spares_drop(z);
+				spares_drop(sp, z);
 			}
 			link_close(sp, z);
 		}
@@ -450,6 +449,6 @@ void zygotes_timer(struct spawner *sp, int64_t now_ms)
 			zygote_want(sp, z);
 		}
 		if (z->state == ZYGOTE_SERVES && !sp->ending)
-			spares_timer(z, now_ms);
+			spares_timer(sp, z, now_ms);
 	}
 }

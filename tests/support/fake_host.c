@@ -139,7 +139,7 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && strcmp(argv[1], ZYGOTE_ARGUMENT) == 0) {
 		misbehave();
-		zygote_run(NULL); /* comes back in each host */
+		zygote_run(); /* comes back in each host */
 	}
 	self_report(&report, argv);
 	(void)sigaction(HOST_ATTENTION_SIGNAL, &attention, NULL);

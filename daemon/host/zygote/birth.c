@@ -28,12 +28,12 @@
 
 #define SCRATCH_INODES 4096 /* each is a page of kernel memory at most, which no limit of the sandbox counts */
 
-enum { CHANNEL, OUT, ERROR, OBJECTS }; /* of a spare, in front of its order: the last is the order */
+enum { CHANNEL, OUT, ERROR, OBJECTS };
 
 static int step_name(struct zygote *z)
 {
-	(void)z;
-	return prctl(PR_SET_NAME, HOST_NAME, 0, 0, 0);
+	walls.spare = (z->request.flags & ZYGOTE_F_SPARE) != 0;
+	return prctl(PR_SET_NAME, walls.spare ? SPARE_NAME : HOST_NAME, 0, 0, 0);
 }
 
 static int step_map_user(struct zygote *z)
@@ -65,36 +65,20 @@ static int step_objects(struct zygote *z)
 		errno = EBADF;
 		return -1;
 	}
-	if (zygote_attach(z->fds[OBJECTS], AT_FDCWD, ZYGOTE_OBJECTS) == -1)
-		return -1;
-	fd_close(&z->fds[OBJECTS]);
-	return 0;
-}
-
-static int scratch_mount(unsigned long flags, uint64_t bytes)
-{
-	char options[64];
-
-	(void)snprintf(options, sizeof options, "size=%llu,nr_inodes=%d,mode=0700", (unsigned long long)bytes, SCRATCH_INODES);
-	if (mount("scratch", ZYGOTE_SCRATCH, "tmpfs", flags | MS_NOSUID | MS_NODEV | MS_NOEXEC, options) == -1)
-		return -1;
-	walls.scratch_bytes = bytes;
-	return 0;
+	return zygote_attach(z->fds[OBJECTS], AT_FDCWD, ZYGOTE_OBJECTS);
 }
 
 static int step_scratch(struct zygote *z)
 {
-	return scratch_mount(0, z->request.scratch_bytes);
-}
-
-/* A spare was made with the usual size. */
-static int step_scratch_owner(struct zygote *z)
-{
 	const struct zygote_message *r = &z->request;
+	char options[128];
 
-	if (r->scratch_bytes != walls.scratch_bytes && scratch_mount(MS_REMOUNT, r->scratch_bytes) == -1)
+	(void)snprintf(options, sizeof options, "size=%llu,nr_inodes=%d,mode=0700,uid=%u,gid=%u", (unsigned long long)r->scratch_bytes,
+		SCRATCH_INODES, z->rootless ? z->uid : r->uid, z->rootless ? z->gid : r->uid);
+	if (mount("scratch", ZYGOTE_SCRATCH, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options) == -1)
 		return -1;
-	return z->rootless ? 0 : chown(ZYGOTE_SCRATCH, r->uid, r->uid);
+	walls.scratch_bytes = r->scratch_bytes;
+	return 0;
 }
 
 static int step_folder(struct zygote *z)
@@ -111,6 +95,8 @@ static int step_descriptors(struct zygote *z)
 		return -1;
 	fd_close(&z->fds[OUT]);
 	fd_close(&z->fds[ERROR]);
+	if (z->n_fds > OBJECTS)
+		fd_close(&z->fds[OBJECTS]);
 	if (z->fds[CHANNEL] == HOST_FD_CHANNEL)
 		return 0;
 	if (dup3(z->fds[CHANNEL], HOST_FD_CHANNEL, O_CLOEXEC) == -1)
@@ -242,27 +228,26 @@ static int step_filter(struct zygote *z)
 }
 
 static const struct zygote_step steps[] = {
-	{ "name", step_name, PROTECTION_NONE, false, ZYGOTE_FOR_ONE },
-	{ "map user", step_map_user, PROTECTION_USER_NAMESPACE, false, ZYGOTE_FOR_ANY },
-	{ "mount objects", step_objects, PROTECTION_OWN_ROOT, true, ZYGOTE_FOR_ONE },
-	{ "mount scratch", step_scratch, PROTECTION_SCRATCH, false, ZYGOTE_FOR_ANY },
-	{ "hand over scratch", step_scratch_owner, PROTECTION_SCRATCH, true, ZYGOTE_FOR_ONE },
-	{ "enter folder", step_folder, PROTECTION_NONE, false, ZYGOTE_FOR_ANY },
-	{ "place descriptors", step_descriptors, PROTECTION_NONE, true, ZYGOTE_FOR_ANY },
-	{ "limit memory", step_limit_memory, PROTECTION_LIMIT_MEMORY, true, ZYGOTE_FOR_ONE },
-	{ "limit file size", step_limit_file_size, PROTECTION_LIMIT_FILE_SIZE, true, ZYGOTE_FOR_ONE },
-	{ "limit stack", step_limit_stack, PROTECTION_LIMIT_STACK, true, ZYGOTE_FOR_ONE },
-	{ "limit open files", step_limit_files, PROTECTION_LIMIT_OPEN_FILES, true, ZYGOTE_FOR_ONE },
-	{ "limit processes", step_limit_processes, PROTECTION_LIMIT_PROCESSES, true, ZYGOTE_FOR_ONE },
-	{ "new session", step_session, PROTECTION_OWN_SESSION, false, ZYGOTE_FOR_ANY },
-	{ "change user", step_user, PROTECTION_OWN_UID, true, ZYGOTE_FOR_ONE },
-	{ "drop capabilities", step_capabilities, PROTECTION_CAPABILITIES, false, ZYGOTE_FOR_ONE },
-	{ "no new privileges", step_no_new_privileges, PROTECTION_NO_NEW_PRIVILEGES, false, ZYGOTE_FOR_ANY },
-	{ "not dumpable", step_not_dumpable, PROTECTION_NOT_DUMPABLE, false, ZYGOTE_FOR_ONE },
-	{ "parent death signal", step_parent_death, PROTECTION_PARENT_DEATH, false, ZYGOTE_FOR_ONE },
-	{ "refuse new code", step_new_code, PROTECTION_NEW_CODE, false, ZYGOTE_FOR_ANY },
-	{ "restrict files", step_landlock, PROTECTION_FILES, false, ZYGOTE_FOR_ONE },
-	{ "install filter", step_filter, PROTECTION_SYSTEM_CALLS, false, ZYGOTE_FOR_ONE },
+	{ "name", step_name, PROTECTION_NONE, false },
+	{ "map user", step_map_user, PROTECTION_USER_NAMESPACE, false },
+	{ "mount objects", step_objects, PROTECTION_OWN_ROOT, true },
+	{ "mount scratch", step_scratch, PROTECTION_SCRATCH, false },
+	{ "enter folder", step_folder, PROTECTION_NONE, false },
+	{ "place descriptors", step_descriptors, PROTECTION_NONE, true },
+	{ "limit memory", step_limit_memory, PROTECTION_LIMIT_MEMORY, true },
+	{ "limit file size", step_limit_file_size, PROTECTION_LIMIT_FILE_SIZE, true },
+	{ "limit stack", step_limit_stack, PROTECTION_LIMIT_STACK, true },
+	{ "limit open files", step_limit_files, PROTECTION_LIMIT_OPEN_FILES, true },
+	{ "limit processes", step_limit_processes, PROTECTION_LIMIT_PROCESSES, true },
+	{ "new session", step_session, PROTECTION_OWN_SESSION, false },
+	{ "change user", step_user, PROTECTION_OWN_UID, true },
+	{ "drop capabilities", step_capabilities, PROTECTION_CAPABILITIES, false },
+	{ "no new privileges", step_no_new_privileges, PROTECTION_NO_NEW_PRIVILEGES, false },
+	{ "not dumpable", step_not_dumpable, PROTECTION_NOT_DUMPABLE, false },
+	{ "parent death signal", step_parent_death, PROTECTION_PARENT_DEATH, false },
+	{ "refuse new code", step_new_code, PROTECTION_NEW_CODE, false },
+	{ "restrict files", step_landlock, PROTECTION_FILES, false },
+	{ "install filter", step_filter, PROTECTION_SYSTEM_CALLS, false },
 };
 
 int zygote_birth(struct zygote *z, enum zygote_mode mode, const char **ret_step)

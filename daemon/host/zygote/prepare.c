@@ -223,14 +223,14 @@ static int step_landlock(struct zygote *z)
 }
 
 static const struct zygote_step steps[] = {
-	{ "user namespace", step_user_namespace, PROTECTION_USER_NAMESPACE, false, ZYGOTE_WHOLE },
-	{ "core limit", step_core, PROTECTION_LIMIT_CORE, false, ZYGOTE_WHOLE },
-	{ "groups", step_groups, PROTECTION_GROUPS, false, ZYGOTE_WHOLE },
-	{ "mount namespace", step_mounts, PROTECTION_MOUNT_NAMESPACE, false, ZYGOTE_WHOLE },
-	{ "own root", step_root, PROTECTION_OWN_ROOT, false, ZYGOTE_WHOLE },
-	{ "bounding set", step_bounding_set, PROTECTION_CAPABILITIES, false, ZYGOTE_WHOLE },
-	{ "secure bits", step_securebits, PROTECTION_CAPABILITIES, false, ZYGOTE_WHOLE },
-	{ "Landlock ruleset", step_landlock, PROTECTION_FILES, false, ZYGOTE_WHOLE },
+	{ "user namespace", step_user_namespace, PROTECTION_USER_NAMESPACE, false },
+	{ "core limit", step_core, PROTECTION_LIMIT_CORE, false },
+	{ "groups", step_groups, PROTECTION_GROUPS, false },
+	{ "mount namespace", step_mounts, PROTECTION_MOUNT_NAMESPACE, false },
+	{ "own root", step_root, PROTECTION_OWN_ROOT, false },
+	{ "bounding set", step_bounding_set, PROTECTION_CAPABILITIES, false },
+	{ "secure bits", step_securebits, PROTECTION_CAPABILITIES, false },
+	{ "Landlock ruleset", step_landlock, PROTECTION_FILES, false },
 };
 
 /* What is known without trying. */
@@ -252,7 +252,6 @@ int zygote_prepare(struct zygote *z, const char **ret_step)
 	int result;
 
 	lose_known(z);
-	z->part = ZYGOTE_WHOLE;
 	result = zygote_steps(z, steps, sizeof steps / sizeof *steps, ZYGOTE_TRY, ret_step);
 	if (!walls_want(PROTECTION_OWN_ROOT))
 		walls_lose(PROTECTION_SCRATCH, 0);

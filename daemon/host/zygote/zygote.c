@@ -26,8 +26,6 @@
 #define PR_GET_TID_ADDRESS 40
 #endif
 
-#define ORDER 3 /* of the descriptors of a SPARE */
-
 struct walls walls;
 struct landlock_ruleset walls_landlock = { .fd = -1 };
 struct sock_filter zygote_filter[ZYGOTE_FILTER_MAX];
@@ -59,7 +57,7 @@ int zygote_steps(struct zygote *z, const struct zygote_step *steps, size_t n, en
 {
 	for (size_t i = 0; i < n; i++) {
 		*ret_step = steps[i].name;
-		if (!(steps[i].part & z->part) || (steps[i].protection != PROTECTION_NONE && !walls_want(steps[i].protection)) ||
+		if ((steps[i].protection != PROTECTION_NONE && !walls_want(steps[i].protection)) ||
 			(mode == ZYGOTE_TRY && steps[i].needs_request))
 			continue;
 		if (steps[i].run(z) == 0)
@@ -89,30 +87,16 @@ static int send_to_spawner(struct zygote *z, const struct zygote_message *m, int
 }
 
 /* Only well-formed messages of the spawner: anything else is a mistake of ours, and the next zygote does no better. */
-static void receive(struct zygote *z, int from_fd, bool (*expected)(const struct zygote *z))
+static void receive(struct zygote *z, enum zygote_op op, size_t fds_min, size_t fds_max)
 {
-	ssize_t n = fd_message_receive(from_fd, &z->request, sizeof z->request, z->fds, &z->n_fds);
+	ssize_t n = fd_message_receive(z->link_fd, &z->request, sizeof z->request, z->fds, &z->n_fds);
 
 	if (n == 0 || (n == -1 && errno == ECONNRESET))
 		_exit(0);
-	if (n != (ssize_t)sizeof z->request || z->request.version != ZYGOTE_WIRE_VERSION || !expected(z) || z->request.profile >= PROFILE__N ||
+	if (n != (ssize_t)sizeof z->request || z->request.version != ZYGOTE_WIRE_VERSION || z->request.op != op ||
+		z->n_fds < fds_min || z->n_fds > fds_max || z->request.profile >= PROFILE__N ||
 		!memchr(z->request.objects, 0, sizeof z->request.objects))
 		_exit(HOST_EXIT_CONTRACT);
-}
-
-static bool is_begin(const struct zygote *z)
-{
-	return z->request.op == ZYGOTE_BEGIN && z->n_fds <= 1;
-}
-
-static bool is_host(const struct zygote *z)
-{
-	return z->request.op == ZYGOTE_SPARE ? z->n_fds == 4 : z->request.op == ZYGOTE_CLONE && (z->n_fds == 3 || z->n_fds == 4);
-}
-
-static bool is_order(const struct zygote *z)
-{
-	return z->request.op == ZYGOTE_CLONE && z->n_fds <= 1;
 }
 
 static int filter_read(struct zygote *z)
@@ -218,7 +202,7 @@ static void begin(struct zygote *z)
 	const char *step = "read the filter";
 	uint64_t asked;
 
-	receive(z, z->link_fd, is_begin);
+	receive(z, ZYGOTE_BEGIN, 0, 1);
 	z->profile = (enum profile)z->request.profile;
 	z->rootless = (z->request.flags & ZYGOTE_F_ROOTLESS) != 0;
 	z->wants_listener = (z->request.flags & ZYGOTE_F_LISTENER) != 0;
@@ -275,25 +259,6 @@ static void descriptors_close(struct zygote *z)
 	z->n_fds = 0;
 }
 
-/* In a host that was made in advance. It knows of no sandbox; who it is for is said on a socket that nobody else has, by the spawner or never. */
-static void be_spare(struct zygote *z, void (*ready)(void))
-{
-	autoclose int order_fd = fd_take(&z->fds[ORDER]);
-	const char *step = "";
-
-	(void)prctl(PR_SET_NAME, SPARE_NAME, 0, 0, 0);
-	z->part = ZYGOTE_FOR_ANY;
-	if (zygote_birth(z, ZYGOTE_MUST, &step) == -1)
-		_exit(HOST_EXIT_BIRTH); /* a start that needs this step will say so */
-	if (ready)
-		ready();
-	receive(z, order_fd, is_order);
-	if (z->n_fds == 1)
-		z->fds[ORDER] = fd_take(&z->fds[0]); /* where a host that is made at once has its mount */
-	z->n_fds += ORDER;
-	z->part = ZYGOTE_FOR_ONE;
-}
-
 /* In the host: walls, one word to the spawner, then no way to it is left. That the spawner still is there to be a child of is
  * seen by the word: the death signal was set before. */
 static void be_born(struct zygote *z)
@@ -311,7 +276,7 @@ static void be_born(struct zygote *z)
 	walls.stand = true;
 }
 
-void zygote_run(void (*ready)(void))
+void zygote_run(void)
 {
 	static struct zygote z = { .link_fd = -1, .proc_fd = -1, .listener_fd = -1 };
 	struct libc_thread libc;
@@ -329,7 +294,7 @@ void zygote_run(void (*ready)(void))
 		struct zygote_message answer = { 0 };
 		pid_t pid;
 
-		receive(&z, z.link_fd, is_host);
+		receive(&z, ZYGOTE_CLONE, 3, 4);
 		pid = clone_host(&z, &libc);
 		if (pid == 0)
 			break;
@@ -340,7 +305,5 @@ void zygote_run(void (*ready)(void))
 			_exit(0);
 		descriptors_close(&z);
 	}
-	if (z.request.op == ZYGOTE_SPARE)
-		be_spare(&z, ready);
 	be_born(&z);
 }

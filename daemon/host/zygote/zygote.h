@@ -17,9 +17,6 @@
 
 #define ZYGOTE_FILTER_MAX 4096 /* BPF_MAXINSNS */
 
-/* A host is born whole; or, as a spare, first as far as nothing of its sandbox is needed, and then the rest. */
-enum zygote_part { ZYGOTE_FOR_ANY = 1, ZYGOTE_FOR_ONE = 2, ZYGOTE_WHOLE = ZYGOTE_FOR_ANY | ZYGOTE_FOR_ONE };
-
 /* Everything that the steps work on. One per process, static: the heap stays untouched, since each page of it that a host
  * writes to is copied for that host. */
 struct zygote {
@@ -33,12 +30,11 @@ struct zygote {
 	int fds[FD_MESSAGE_MAX];          /* that came with it */
 	size_t n_fds;
 	int listener_fd;                  /* in a host, until it is born */
-	enum zygote_part part;            /* of the steps: what is to be done now */
 };
 
 #define ZYGOTE_NAME "sandbox-zygote" /* as ps shows it; hosts take HOST_NAME */
-#define SPARE_NAME  "sandbox-spare"
 #define HOST_NAME   "sandbox-host"
+#define SPARE_NAME  "sandbox-spare" /* until its BEGIN */
 
 #define ZYGOTE_FDS_FROM 10 /* what a zygote keeps open lies here and above, beyond the numbers that a host's descriptors come under */
 
@@ -47,7 +43,6 @@ struct zygote_step {
 	int (*run)(struct zygote *z);     /* 0, or -1 with errno */
 	enum protection protection;       /* run only when that is wanted; NONE: always */
 	bool needs_request;               /* not tried beforehand */
-	enum zygote_part part;
 };
 
 /* What can't be had on this machine is found out once, by trying: the zygote's own steps, then a trial host's. From then on a step
@@ -65,8 +60,7 @@ uint64_t zygote_namespaces(const struct zygote *z);          /* CLONE_NEW* that 
 extern struct sock_filter zygote_filter[ZYGOTE_FILTER_MAX];  /* a page of it per 512 instructions is ever touched */
 
 /* Serves the spawner on ZYGOTE_FD_LINK. Returns in each host, born: confined, descriptors 0 to HOST_FD_CHANNEL open and no
- * others. Never returns in the zygote, which exits when the spawner closes its end. A spare calls `ready`, NULL ok, once its first part is
- * done and its channel is in place, before it waits. */
-void zygote_run(void (*ready)(void));
+ * others. Never returns in the zygote, which exits when the spawner closes its end. */
+void zygote_run(void);
 
 #endif

@@ -75,7 +75,7 @@ enum spawner_op {
 	SPAWNER_KEEP,       /* sandbox, kind = enum spawner_keep; fd: what to keep, none: drop it -> OK | ERROR */
 	SPAWNER_FORGET,     /* sandbox: no host may live (else ERROR EBUSY) -> OK. uid freed, folder removed */
 	SPAWNER_START,      /* sandbox, limits, name = profile; fd: sealed spec, kept first, or none; flags HOLD: HOLD with that spec, first
-	                       -> STARTED (generation, uid; fds: channel, stdout, stderr) | ERROR (EBUSY: one lives; flags HOLD: it isn't even held). The process comes after the answer: BORN, or EXITED with the step that failed. What is sent to it
+	                       -> STARTED (generation, uid; fds: channel, stdout, stderr) | ERROR (EBUSY: one lives; flags HOLD: it isn't even held). pid 0: the process comes after the answer: BORN, or EXITED with the step that failed. What is sent to it
 	                       meanwhile waits in its channel */
 	SPAWNER_SIGNAL,     /* sandbox, generation, kind = enum spawner_signal -> OK | ERROR (ESRCH: gone, or another generation) */
 	SPAWNER_ACK_EXIT,   /* sandbox, generation: the exit status may be forgotten. No reply. */

@@ -5,6 +5,10 @@
 
 #include <assert.h>
 
+#ifndef SEEDED
+#define SEEDED(bug) 0 /* its tests put bugs in */
+#endif
+
 #define LOSS_FIRST_MS 100
 #define LOSS_MAX_MS   30000
 #define LOSS_DOUBLED  8 /* times, at most: no shift beyond LOSS_MAX_MS */
@@ -58,11 +62,11 @@ uint32_t pool_ask(struct pool *p, int64_t now_ms)
 
 	if (p->due_ms == POOL_NOT_ASKED || now_ms < p->due_ms)
 		return 0;
-	n = lacks(p) ? p->target - p->waiting - p->coming : 0;
+	n = lacks(p) ? p->target - p->waiting - (SEEDED(3) ? 0 : p->coming) : 0;
 	if (n > POOL_AT_ONCE)
 		n = POOL_AT_ONCE;
-	p->coming += n;
-	if (!lacks(p))
+	p->coming += SEEDED(2) ? 0 : n;
+	if (!lacks(p) || SEEDED(1))
 		p->due_ms = p->latest_ms = POOL_NOT_ASKED;
 	return n;
 }

@@ -19,7 +19,7 @@ def steps_of(name):
 class Steps(Case):
     @classmethod
     def setUpClass(cls):
-        cls.daemon = OddDaemon("sandbox-host")
+        cls.daemon = OddDaemon("sandbox-host", config="spare_hosts = 0\n")  # each start goes through all steps
 
     def setUp(self):
         super().setUp()

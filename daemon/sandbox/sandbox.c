@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,10 +17,14 @@
 #include "daemon/control/spawner_link.h"
 #include "daemon/observe/events.h"
 #include "proto/clock.h"
+#include "proto/ebb.h"
 #include "proto/fd.h"
 #include "proto/log.h"
 
 #define SANDBOX_MAGIC 0x5a4db0c5u
+
+static struct ebb alive; /* how many there have been, and are, those included that are gone and not freed */
+static size_t n_alive;
 
 static void call_timer_cb(uv_timer_t *timer)
 {
@@ -50,6 +55,7 @@ struct sandbox *sandbox_new(struct control *c, struct spec *spec_take, struct er
 		err_set(e, ERR_INTERNAL, "no memory for another sandbox");
 		return NULL;
 	}
+	ebb_rises(&alive, ++n_alive);
 	sb->magic = SANDBOX_MAGIC;
 	sb->control = c;
 	sb->spec = *spec_take;
@@ -92,8 +98,11 @@ static void sandbox_free(struct sandbox *sb)
 
 static void sandbox_free_when_done(struct sandbox *sb)
 {
-	if (sb->gone && sb->pending == 0 && sb->open_handles == 0)
-		sandbox_free(sb);
+	if (!sb->gone || sb->pending > 0 || sb->open_handles > 0)
+		return;
+	sandbox_free(sb);
+	if (ebb_is_low(&alive, --n_alive))
+		(void)malloc_trim(0);
 }
 
 void sandbox_hold(struct sandbox *sb)

@@ -4,6 +4,7 @@
 #include "daemon/spawner/table.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,7 +113,7 @@ struct entry *table_add(struct table *t, const char *sandbox, struct err *e)
 	entry->next_name = t->names[bucket];
 	t->names[bucket] = entry;
 	t->slots[slot] = entry;
-	t->n++;
+	ebb_rises(&t->ebb, ++t->n);
 	return entry;
 }
 
@@ -170,6 +171,8 @@ void table_remove(struct table *t, struct entry *entry)
 	t->slots[entry->slot] = NULL;
 	t->n--;
 	entry_free(entry);
+	if (ebb_is_low(&t->ebb, t->n))
+		(void)malloc_trim(0);
 }
 
 void entry_started(struct table *t, struct entry *entry, uint64_t generation, int64_t now_ms)

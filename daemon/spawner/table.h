@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "proto/ebb.h"
 #include "proto/err.h"
 #include "proto/profile.h"
 #include "proto/spawner_wire.h"
@@ -51,6 +52,7 @@ struct table {
 	struct entry **slots;
 	uint32_t max, n, n_slots; /* limit; entries; slots in use or once used */
 	uint32_t n_living;
+	struct ebb ebb;
 	struct entry *facts, **facts_end; /* entries with a birth or an exit unsent; never walks the table for one of them */
 	struct entry *names[TABLE_BUCKETS], *pids[TABLE_BUCKETS];
 };

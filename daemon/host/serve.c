@@ -25,6 +25,7 @@
 
 #define TRIM_AFTER_MS    200
 #define TRIM_STACK_BYTES (128u << 10) /* below the loop; more than a start uses */
+#define TRIM_FRAMES_BYTES 1024        /* of what trim calls */
 
 /* Calls that control may have sent, and a transaction behind them. */
 #define WAITING_MOST (LIMIT_CALLS_IN_HOST + 16)
@@ -405,11 +406,14 @@ static int wait_ms(const struct host *h)
 static void trim(struct host *h)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	uintptr_t here = (uintptr_t)__builtin_frame_address(0) & ~(page - 1);
+	uintptr_t here = ((uintptr_t)__builtin_frame_address(0) - TRIM_FRAMES_BYTES) & ~(page - 1);
+	uintptr_t begin = ((uintptr_t)h->incoming.buffer + page - 1) & ~(page - 1);
+	uintptr_t end = ((uintptr_t)h->incoming.buffer + LIMIT_MESSAGE_BYTES) & ~(page - 1);
 
 	h->trim_due = false;
 	(void)malloc_trim(0);
-	(void)madvise((void *)(here - TRIM_STACK_BYTES), TRIM_STACK_BYTES - 2 * page, MADV_DONTNEED);
+	(void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* the next message is received into it anew */
+	(void)madvise((void *)(here - TRIM_STACK_BYTES), TRIM_STACK_BYTES, MADV_DONTNEED);
 }
 
 /* true: the channel has something; or nothing else can come, and the receive itself waits, which spares a system call per message. */

@@ -3,6 +3,7 @@
  * A sandbox is freed when three things have come together, in any order: it is gone (out of the registry, nothing wanted), its
  * timers are closed, and every operation that holds its address (a job of the storage thread, a reply of the spawner) has called back. */
 #include "daemon/sandbox/sandbox.h"
+#include "daemon/sandbox/shared_text.h"
 
 #include <assert.h>
 #include <cjson/cJSON.h>
@@ -90,8 +91,8 @@ static void sandbox_free(struct sandbox *sb)
 	sandbox_log_free(sb->log);
 	blob_unref(sb->create_object);
 	free(sb->create_warnings);
-	free(sb->module);
-	free(sb->security);
+	(void)shared_text_free(sb->module);
+	(void)shared_text_free(sb->security);
 	sb->magic = 0;
 	free(sb);
 }

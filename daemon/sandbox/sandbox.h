@@ -126,7 +126,8 @@ struct reload {
 	int64_t held_us, pause_us;       /* how long: what callers may see beyond the calls before theirs, and what the reload itself took */
 	int64_t took_us[TXN_STEP__N];
 	uint64_t state_bytes;
-	char *report, *module, *pinned;  /* JSON from the host, owned */
+	char *report, *pinned;           /* JSON from the host, owned */
+	const char *module;              /* the same, shared_text */
 	struct err error;                /* what the failing step said */
 };
 
@@ -180,7 +181,7 @@ struct sandbox {
 	struct err place_err;            /* of the start at work: not ERR_OK when it couldn't be placed */
 	struct err failure;              /* why the start at work failed */
 	char failure_step[32];
-	char *module, *security;         /* JSON from READY and REPORT, owned; NULL: not known */
+	const char *module, *security;   /* JSON from READY and REPORT, shared_text; NULL: not known */
 	struct last_exit last_exit;
 	struct sandbox_log *log;
 	struct log_writer *log_writer;   /* NULL: the log is in memory only */

@@ -62,46 +62,23 @@ static bool sweep_start(struct sweep *s)
 
 void reap_sweep(struct spawner *sp, uid_t uid)
 {
-	for (size_t i = 0; i < SWEEPS_MAX; i++) {
+	for (size_t i = 0; sp->is_root && i < SWEEPS_MAX; i++) {
 		struct sweep *s = &sp->sweeps[i];
 
-		if (s->pid != 0 || s->is_due)
+		if (s->pid != 0)
 			continue;
 		s->uid = uid;
 		if (!sweep_start(s))
 			break;
 		return;
 	}
-	uids_give(&sp->uids, uid); /* at the end of the queue: used again late */
+	reap_uid_free(sp, uid); /* at the end of the queue: used again late */
 }
 
-void reap_sweep_later(struct spawner *sp, uid_t uid)
+void reap_uid_free(struct spawner *sp, uid_t uid)
 {
-	for (size_t i = 0; sp->is_root && i < SWEEPS_MAX; i++) {
-		struct sweep *s = &sp->sweeps[i];
-
-		if (s->pid != 0 || s->is_due)
-			continue;
-		*s = (struct sweep){ .uid = uid, .is_due = true };
-		sp->sweeps_due++;
-		return;
-	}
 	if (sp->is_root)
-		reap_sweep(sp, uid);
-}
-
-void reap_sweeps_due(struct spawner *sp)
-{
-	for (size_t i = 0; sp->sweeps_due > 0 && i < SWEEPS_MAX; i++) {
-		struct sweep *s = &sp->sweeps[i];
-
-		if (!s->is_due)
-			continue;
-		s->is_due = false;
-		sp->sweeps_due--;
-		if (!sweep_start(s))
-			uids_give(&sp->uids, s->uid);
-	}
+		uids_give(&sp->uids, uid);
 }
 
 static bool sweep_reaped(struct spawner *sp, pid_t pid, int status)
@@ -169,6 +146,7 @@ void reap_children(struct spawner *sp, int64_t now_ms)
 {
 	for (int i = 0; i < REAPS_PER_TURN; i++) {
 		siginfo_t info = { .si_pid = 0 };
+		struct entry *entry;
 		int status;
 
 		if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) == -1 || info.si_pid == 0)
@@ -181,8 +159,9 @@ void reap_children(struct spawner *sp, int64_t now_ms)
 		zygotes_read(sp); /* whose it is may be said there */
 		if (is_leader(sp, info.si_pid))
 			(void)kill(-info.si_pid, SIGKILL);
-		if (table_find_pid(&sp->table, info.si_pid))
-			entry_orphans_kill(sp, table_find_pid(&sp->table, info.si_pid));
+		entry = table_find_pid(&sp->table, info.si_pid);
+		if (entry && !entry->own_pids)
+			entry_orphans_kill(sp, entry);
 		if (waitpid(info.si_pid, &status, WNOHANG) == info.si_pid)
 			child_reaped(sp, info.si_pid, status, now_ms);
 	}

@@ -184,8 +184,10 @@ static int on_forget(struct spawner *sp, struct request *r, struct err *e)
 		return err_sys(e, ERR_UNAVAILABLE, "cannot forget the sandbox '%s'", entry->sandbox);
 	if (folder_remove_at(sp->objects_fd, entry->sandbox, &ignored) == -1)
 		log_warning("sandbox=%s: its objects folder stays: %s", entry->sandbox, ignored.text);
-	if (sp->is_root)
+	if (entry->loose)
 		reap_sweep(sp, entry->uid);
+	else
+		reap_uid_free(sp, entry->uid);
 	table_remove(&sp->table, entry);
 	r->reply.op = SPAWNER_OK;
 	return 0;
@@ -224,7 +226,8 @@ static int again(struct spawner *sp, struct request *r, struct entry *entry, str
 		*spare = NULL;
 	if (!*spare || (*spare)->uid == entry->uid)
 		return 0;
-	reap_sweep_later(sp, entry->uid);
+	(entry->loose ? reap_sweep : reap_uid_free)(sp, entry->uid);
+	entry->loose = false;
 	entry->uid = (*spare)->uid;
 	return 0;
 }

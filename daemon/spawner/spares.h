@@ -32,6 +32,7 @@ struct spare {
 	uid_t uid;
 	struct host_limits limits;
 	int fds[3];            /* our ends: channel, stdout, stderr */
+	bool own_pids;
 	int listener_fd;       /* of its seccomp filter; -1: none */
 };
 

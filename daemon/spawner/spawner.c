@@ -213,7 +213,6 @@ static void turn(struct spawner *sp)
 	timers(sp, now_ms);
 	if (!sp->ending)
 		control_notify(sp);
-	reap_sweeps_due(sp);
 }
 
 void spawner_weaken(struct spawner *sp, uint64_t weaken, int landlock_abi)

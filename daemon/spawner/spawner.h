@@ -60,7 +60,6 @@ struct job {
 struct sweep {
 	pid_t pid; /* 0: free place, but for one that is due */
 	uid_t uid;
-	bool is_due;
 };
 
 #define SWEEPS_MAX 64
@@ -87,7 +86,6 @@ struct spawner {
 	int landlock_abi;            /* to pretend; -1: the kernel's */
 	struct job jobs[LIMIT_JOBS];
 	struct sweep sweeps[SWEEPS_MAX];
-	uint32_t sweeps_due;
 	struct control control;
 	int64_t drain_at_ms; /* the next look at the log pipes while no control lives */
 	uint32_t stop_asked; /* SIGTERM and SIGINT so far */
@@ -157,7 +155,6 @@ void reap_kill_all(struct spawner *sp); /* hosts, jobs, control, adopted orphans
 bool reap_done(const struct spawner *sp);
 /* Frees the uid once every process that still runs under it is killed. */
 void reap_sweep(struct spawner *sp, uid_t uid);
-void reap_sweep_later(struct spawner *sp, uid_t uid);        /* when nothing else is to be done */
-void reap_sweeps_due(struct spawner *sp);
+void reap_uid_free(struct spawner *sp, uid_t uid); /* none does: all have ended with the first of their pid namespace */
 
 #endif

@@ -179,6 +179,7 @@ void entry_started(struct table *t, struct entry *entry, uint64_t generation, in
 {
 	assert(!entry_lives(entry) && !entry->exited);
 	entry->starting = true;
+	entry->own_pids = false;
 	entry->kill_wanted = false;
 	entry->frozen = false;
 	entry->generation = generation;
@@ -220,6 +221,7 @@ void entry_exited(struct table *t, struct entry *entry, int status, int64_t now_
 		chain_drop_pid(t, entry);
 	fd_close(&entry->listener_fd);
 	entry->starting = false;
+	entry->loose |= !entry->own_pids;
 	t->n_living--;
 	entry_birth_sent(entry); /* the exit says it all */
 	entry->status = status;

@@ -31,6 +31,8 @@ struct entry {
 	bool kill_wanted;          /* as soon as its pid is known */
 	bool birth_unsent;         /* control that lives now has not been told its pid */
 	pid_t pid;                 /* > 0: lives, or is not reaped yet */
+	bool own_pids;             /* its process is the first of a pid namespace: all others of it end with it */
+	bool loose;                /* one that had none has run under this uid: others may be left over */
 	bool frozen;               /* every process of it was stopped, by us */
 	bool exited;               /* the newest generation has ended, unacknowledged */
 	bool exit_unsent;          /* control that lives now has not been told */

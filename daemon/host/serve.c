@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <malloc.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
@@ -447,7 +448,9 @@ void serve_init(struct host *h, int channel_fd)
 {
 	struct err e = ERR_INIT;
 
-	*h = (struct host){ .channel_fd = channel_fd, .phase = HOST_PHASE_EMPTY };
+	memset(h, 0, offsetof(struct host, replies)); /* not those: pages that are never written to are shared with the zygote */
+	h->channel_fd = channel_fd;
+	h->phase = HOST_PHASE_EMPTY;
 	if (host_incoming_init(&h->incoming, &e) < 0)
 		death_end(HOST_EXIT_RESOURCE, e.text);
 	h->last = &h->first;

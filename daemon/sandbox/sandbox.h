@@ -177,6 +177,7 @@ struct sandbox {
 	bool hold_due;                   /* the spawner doesn't hold it: the next START asks for that too */
 	bool place_due, place_state;     /* the object, when START is answered; and a kept state first */
 	bool start_pending;              /* START was sent and not answered */
+	char placed_sha256[SHA256_HEX_BYTES + 1]; /* of the file that is kept for the next start; "": none */
 	uint64_t placed_serial;          /* the object of this serial lies where its host finds it */
 	struct err place_err;            /* of the start at work: not ERR_OK when it couldn't be placed */
 	struct err failure;              /* why the start at work failed */

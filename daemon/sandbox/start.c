@@ -24,8 +24,11 @@ struct place {
 	struct blob *object;             /* a reference, or NULL: read it from the store */
 	char sha256[SHA256_HEX_BYTES + 1];
 	char path[LIMIT_PATH_BYTES + 1];
-	char folder[LIMIT_PATH_BYTES + 1]; /* of volatile objects; "": they lie in the state folder */
+	char here[LIMIT_PATH_BYTES + 1];   /* the folder that it is placed in */
+	char folder[LIMIT_PATH_BYTES + 1]; /* the same, of volatile objects; "": they lie in the state folder */
 	uint64_t serial;
+	bool keeps;                      /* for a start: the file is kept for the next one */
+	bool is_kept;
 	bool put;
 	bool is_first;                   /* of a sandbox that touches no disk: put and placed are the same file */
 	int state_dir_fd;
@@ -51,11 +54,9 @@ static void place_work(struct storage_job *job)
 			return;
 		}
 	}
-	if (p->is_first) {
+	if (p->is_first)
 		job->status = objects_place_volatile(p->folder, p->object, p->path, &job->err);
-		return;
-	}
-	if (p->put && p->object)
+	else if (p->put && p->object)
 		job->status = p->folder[0] ? objects_put_volatile(p->folder, p->object, &job->err) :
 					     objects_put(p->state_dir_fd, p->object, &job->err);
 	else if (!p->object)
@@ -63,9 +64,10 @@ static void place_work(struct storage_job *job)
 					     objects_get(p->state_dir_fd, p->sha256, &read, &job->err);
 	if (job->status < 0)
 		;
-	else if (p->path[0] && objects_place(p->object ? p->object : read, p->path, &job->err) < 0)
+	else if (p->path[0] && !p->is_first && objects_place(p->object ? p->object : read, p->path, &job->err) < 0)
 		job->status = -1;
 	blob_unref(read);
+	p->is_kept = p->keeps && job->status == 0 && objects_keep_placed(p->here, p->path) == 0;
 }
 
 /* A kept state came from the disk: the spawner keeps it from now on. One that can't be read: the start begins anew, and says so. */
@@ -100,6 +102,8 @@ static void place_done(struct storage_job *job)
 	struct sandbox *sb = p->sandbox;
 
 	blob_unref(p->object);
+	if (p->keeps)
+		(void)snprintf(sb->placed_sha256, sizeof sb->placed_sha256, "%s", p->is_kept ? p->sha256 : "");
 	if (p->state_sha256[0])
 		state_read(sb, p);
 	p->placed(sb, p->serial, job->status == 0 ? NULL : &job->err);
@@ -108,7 +112,7 @@ static void place_done(struct storage_job *job)
 	sandbox_release(sb);
 }
 
-enum place_what { PLACE_ONLY, PLACE_AND_PUT, PLACE_FIRST };
+enum place_what { PLACE_ONLY, PLACE_AND_PUT, PLACE_FOR_START, PLACE_FIRST };
 
 static void place_submit(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, enum place_what what, bool with_state,
 	void (*placed)(struct sandbox *, uint64_t, const struct err *))
@@ -128,6 +132,8 @@ static void place_submit(struct sandbox *sb, struct blob *object, const char *sh
 	p->serial = serial;
 	p->put = what == PLACE_AND_PUT;
 	p->is_first = what == PLACE_FIRST;
+	p->keeps = what >= PLACE_FOR_START;
+	sandbox_folder(sb, p->here);
 	p->state_dir_fd = storage_dir_fd(sb->control->storage);
 	p->placed = placed;
 	p->state_fd = -1;
@@ -283,6 +289,18 @@ static void start_placed(struct sandbox *sb, uint64_t serial, const struct err *
 		sandbox_put_object(sb);
 }
 
+/* What the process before was given is given to this one too: no other thread is needed for that. */
+static bool place_again(const struct sandbox *sb, const struct version *v)
+{
+	char folder[LIMIT_PATH_BYTES + 1], path[LIMIT_PATH_BYTES + 1];
+
+	if (fault_on || (sb->place_state && sb->disk.kept_there) || strcmp(sb->placed_sha256, v->sha256) != 0)
+		return false;
+	sandbox_folder(sb, folder);
+	sandbox_path(sb, sb->last_serial, path);
+	return objects_place_again(folder, path) == 0;
+}
+
 /* Now that its folder is there, which comes with the process. Where nothing goes to the disk, what the next processes of a new sandbox will
  * load is put there by the same job. */
 static void place_now(struct sandbox *sb)
@@ -290,8 +308,12 @@ static void place_now(struct sandbox *sb)
 	const struct version *v = sandbox_running_version(sb);
 
 	sb->place_due = false;
+	if (v && place_again(sb, v)) {
+		sb->placed_serial = sb->last_serial;
+		return;
+	}
 	place_submit(sb, v ? NULL : sb->create_object, v ? v->sha256 : sb->candidate.sha256, sb->last_serial,
-		!v && !sb->spec.persist ? PLACE_FIRST : PLACE_ONLY, sb->place_state, start_placed);
+		!v && !sb->spec.persist ? PLACE_FIRST : PLACE_FOR_START, sb->place_state, start_placed);
 }
 
 /* Its request is answered when nothing is left (sandbox_gone). */
@@ -340,6 +362,8 @@ static void started(void *ctx, const struct spawner_message *m, int *fds, size_t
 			else
 				sandbox_tell_host(sb);
 		}
+		if (sb->host)
+			host_link_read_output(&sb->host->link); /* while the host is at work already */
 	}
 	sandbox_release(sb);
 }

@@ -221,6 +221,7 @@ static void entry_adopt(struct control *c, struct entry *en)
 	if (en->channel >= 0 && en->out >= 0 && en->error >= 0) {
 		sb->host = host_new(sb, m->generation, fd_take(&en->channel), fd_take(&en->out), fd_take(&en->error), &e);
 		if (sb->host) {
+			host_link_read_output(&sb->host->link);
 			sb->host->pid = m->pid;
 			sb->host->started_ms = m->started_ms;
 			sb->host->started_at_ms = clock_wall_ms() - (clock_monotonic_ms() - m->started_ms);

@@ -119,7 +119,8 @@ int objects_put(int state_dir_fd, const struct blob *object, struct err *e)
 	return folder_write(folder_fd, object->sha256, "object", object->data, object->size, e);
 }
 
-#define PLACED_MODE 0440 /* read by the group, the host */
+#define PLACED_MODE 0444 /* read by the host; its folder lets nobody else in, and the next host of the sandbox may be another user */
+#define CURRENT     "current.object"
 
 static int write_new(const struct blob *object, const char *path, mode_t mode, struct err *e)
 {
@@ -138,6 +139,23 @@ static int write_new(const struct blob *object, const char *path, mode_t mode, s
 int objects_place(const struct blob *object, const char *path, struct err *e)
 {
 	return write_new(object, path, PLACED_MODE, e);
+}
+
+int objects_keep_placed(const char *folder, const char *path)
+{
+	char kept[LIMIT_PATH_BYTES + sizeof "/" CURRENT];
+
+	(void)snprintf(kept, sizeof kept, "%.*s/" CURRENT, LIMIT_PATH_BYTES, folder);
+	(void)unlink(kept);
+	return link(path, kept);
+}
+
+int objects_place_again(const char *folder, const char *path)
+{
+	char kept[LIMIT_PATH_BYTES + sizeof "/" CURRENT];
+
+	(void)snprintf(kept, sizeof kept, "%.*s/" CURRENT, LIMIT_PATH_BYTES, folder);
+	return link(kept, path);
 }
 
 int objects_collect(int state_dir_fd, bool (*keep)(void *ctx, const char *sha256), void *ctx, struct err *e)

@@ -392,10 +392,10 @@ class Daemon:
         return found
 
     def objects(self):
-        """What lies in the runtime's objects folder, but for what belongs to no sandbox yet."""
+        """What lies in the runtime's objects folder, but for what belongs to no sandbox yet, and second names of what a process has loaded."""
         top = os.path.join(self.runtime, "objects")
         found = sorted(os.path.relpath(os.path.join(d, n), top) for d, ds, fs in os.walk(top) for n in ds + fs)
-        return [name for name in found if not name.startswith(".spare-")]
+        return [name for name in found if not name.startswith(".spare-") and not name.endswith("/current.object")]
 
     def spares(self):
         """The pids of the hosts that were made in advance and live."""

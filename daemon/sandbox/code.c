@@ -17,6 +17,7 @@ static void ingest_work(struct storage_job *job)
 {
 	struct code *k = (struct code *)job;
 	int dir = storage_dir_fd(k->control->storage);
+	struct elf_info ignored;
 
 	if (k->object_fd >= 0) {
 		size_t size = 0;
@@ -34,7 +35,7 @@ static void ingest_work(struct storage_job *job)
 		if (objects_get(dir, k->sha256, &k->object, &job->err) < 0)
 			goto failed;
 	}
-	if (!k->object || elf_check(k->object->data, k->object->size, &k->elf, &job->err) < 0)
+	if (!k->object || elf_check(k->object->data, k->object->size, &ignored, &job->err) < 0)
 		goto failed;
 	return;
 failed:
@@ -79,7 +80,7 @@ static void code_ingest(struct code *k)
 {
 	k->job.work = ingest_work;
 	k->job.done = ingest_done;
-	storage_submit(k->control->storage, &k->job);
+	(k->object && k->object->is_checked ? storage_skip : storage_submit)(k->control->storage, &k->job);
 }
 
 /* The compiler's text: control characters but newline and tab become '?', as does what isn't UTF-8. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/sandbox/sandbox.h"
+#include "daemon/sandbox/shared_text.h"
 #include "daemon/control/spawner_link.h"
 #include "daemon/observe/events.h"
 #include "proto/clock.h"
@@ -196,7 +197,7 @@ static void do_adopt(struct sandbox *sb)
 	sb->reload.to_hint = versions_commit(&sb->versions, &sb->candidate, clock_wall_ms());
 	sb->has_candidate = false;
 	if (sb->reload.module) {
-		free(sb->module);
+		(void)shared_text_free(sb->module);
 		sb->module = sb->reload.module;
 		sb->reload.module = NULL;
 	}
@@ -393,7 +394,7 @@ void reload_fini(struct reload *rl)
 	if (rl->has_code)
 		code_fini(&rl->code);
 	free(rl->report);
-	free(rl->module);
+	(void)shared_text_free(rl->module);
 	free(rl->pinned);
 	*rl = (struct reload){ 0 };
 }

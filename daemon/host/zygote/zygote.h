@@ -34,6 +34,7 @@ struct zygote {
 
 #define ZYGOTE_NAME "sandbox-zygote" /* as ps shows it; hosts take HOST_NAME */
 #define HOST_NAME   "sandbox-host"
+#define SPARE_NAME  "sandbox-spare" /* until its BEGIN */
 
 #define ZYGOTE_FDS_FROM 10 /* what a zygote keeps open lies here and above, beyond the numbers that a host's descriptors come under */
 

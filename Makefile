@@ -41,7 +41,7 @@ module_cflags := -std=gnu11 -O1 -g -fPIC -shared -fno-gnu-unique -fvisibility=hi
 rooms_proto := proto
 rooms_spawner := daemon/spawner
 rooms_host := daemon/host daemon/host/zygote daemon/host/codec daemon/host/state daemon/host/module
-rooms_control := daemon/control daemon/front daemon/group daemon/sandbox daemon/simulate daemon/supervise daemon/reload daemon/store daemon/observe
+rooms_control := daemon/control daemon/doctor daemon/front daemon/group daemon/sandbox daemon/simulate daemon/supervise daemon/reload daemon/store daemon/observe
 rooms_client := client
 sources = $(filter-out %/main.c,$(foreach room,$(rooms_$1),$(wildcard $(room)/*.c)))
 objects = $(patsubst %.c,$(BUILD)/o/%.o,$(call sources,$1))
@@ -243,6 +243,15 @@ check-otp: deps-otp
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all $(BUILD)/tests/otp/mutants
 	$(Q)SANDBOXD_BUILD=$(abspath $(BUILD)) python3 tests/otp/check.py $(if $(SCENARIOS),--scenarios $(SCENARIOS)) $(if $(SEED),--seed $(SEED))
 .PHONY: check-otp deps-otp
+
+# the daemon as a service of systemd, with cgroup v2, in small emulated machines: SUITES of Debian, as root (to make their images)
+SUITES ?= bookworm trixie
+packages_vm := qemu-system-x86 mmdebstrap cpio
+check-vm: deps-check
+	$(Q)$(call install_packages,$(packages_vm))
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all $(test_modules) $(example_modules)
+	$(Q)SANDBOXD_BUILD=$(abspath $(BUILD)) sh tests/vm/check-vm.sh $(SUITES)
+.PHONY: check-vm
 
 lint: deps-check
 	$(Q)tests/lint.sh

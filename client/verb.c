@@ -75,9 +75,14 @@ const struct verb verbs[] = {
 	{ .name = "info", .method = METHOD_SANDBOX_INFO, .run = cmd_info_run, .operands = "ID",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl info web",
 		.own = { { .name = "functions", .help = "print only the names of the module's functions, one a line" } } },
+	{ .name = "usage", .method = METHOD_SANDBOX_USAGE, .run = cmd_usage_run, .operands = "ID",
+		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl usage web",
+		.notes = "Processor time is given in percent of one processor since anybody last asked, or since the process started. Memory of files is\n"
+			 "what others may share; it isn't counted against the limit." },
 	{ .name = "security", .method = METHOD_SANDBOX_SECURITY, .run = cmd_security_run, .operands = "ID",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl security web",
-		.notes = "Where GOT is none, WHY says what keeps the protection away; with --strict no sandbox starts without one." },
+		.notes = "Where GOT is none, WHY says what keeps the protection away; with --strict no sandbox starts without one. EXPOSURE is what its lack\n"
+			 "adds to the sum above: 0 when all protections stand, 10 when none does." },
 	{ .name = "call", .method = METHOD_SANDBOX_CALL, .run = cmd_call_run,
 		.operands = "ID FUNCTION [NAME=VALUE | NAME:=JSON]...", .operand_params = { "id", "function" },
 		.min_operands = 2, .max_operands = 2, .rest_param = "args",
@@ -131,6 +136,12 @@ const struct verb verbs[] = {
 		.example = "sandboxctl shutdown" },
 	{ .name = "daemon-info", .method = METHOD_DAEMON_INFO, .run = cmd_daemon_info_run, .operands = "",
 		.example = "sandboxctl daemon-info --json" },
+	{ .name = "doctor", .method = METHOD_DAEMON_DOCTOR, .run = cmd_doctor_run, .operands = "",
+		.notes = "A line of FILE is a profile that must work (medium), a profile and a protection that it must have (medium own root), or\n"
+			 "the sandboxes that must fit (sandboxes 200); # begins a remark. What isn't met is named, and the exit status is 1.",
+		.example = "sandboxctl doctor --require /etc/sandboxd/required",
+		.own = { { .name = "require", .help = "end with status 1 unless all that the lines of this file say is there; - is standard input",
+			.value = "FILE" } } },
 	{ .name = "outcome", .method = METHOD_REQUEST_OUTCOME, .run = cmd_print_run, .operands = "KEY",
 		.operand_params = { "request_key" }, .min_operands = 1, .max_operands = 1,
 		.notes = "KEY is the request_key that was sent with the request. Prints its state as JSON: unknown, running, or done with the\n"

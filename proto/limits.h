@@ -66,6 +66,8 @@
 #define LIMIT_FAULTS            80     /* --fault options: each point once, and some */
 #define LIMIT_FSIZE_BYTES       (128ull << 20) /* the least RLIMIT_FSIZE that sandboxd starts with: memfds fall under it as well, and the largest
                                                 * that isn't a state is an object of LIMIT_OBJECT_BYTES; a registry and its log need as much */
+#define LIMIT_FDS_PER_SANDBOX   7      /* of the spawner: channel, two log pipes, seccomp listener, spec; state and log ring where there are any */
+#define LIMIT_SPAWNER_FDS_HEADROOM 128 /* of the spawner, for all that isn't a sandbox's */
 #define LIMIT_DENIALS_NAMED     64    /* forbidden system calls of one process that are named; then the kernel answers alone */
 
 /* ---- groups ---- */
@@ -130,6 +132,7 @@
 #define LIMIT_LOG_LINE_BYTES  4096 /* longer lines are split and say so */
 #define LIMIT_LOG_READ_BYTES_PER_TURN (64u << 10)
 #define LIMIT_LAST_WORDS_BYTES 512
+#define LIMIT_USAGE_PROCESSES 1024 /* of one sandbox that usage adds up, and threads of one process: some 20 us each */
 
 /* ---- defaults of a sandbox (FEATURES E1, DESIGN 6 and 7) ---- */
 #define DEFAULT_MAX_MEMORY_BYTES     (128ull << 20)

@@ -84,6 +84,7 @@ enum spawner_op {
 	SPAWNER_FINISHED,   /* all hosts are stopped, clients answered: end the daemon. No reply: the spawner ends control too */
 	SPAWNER_STOP,       /* a client asked for the end of the daemon: as SIGTERM. No reply; STOP_ASKED follows */
 	SPAWNER_STOPPING,   /* value = ms that an orderly end takes at most: the spawner is patient for so long (shutdown_timeout_ms at most). No reply */
+	SPAWNER_ALIVE,      /* the answer to ALIVE_ASKED. No reply */
 	SPAWNER_REQUEST__N,
 
 	/* ---- replies ---- */
@@ -99,6 +100,7 @@ enum spawner_op {
 	SPAWNER_STOP_ASKED,   /* value = how many SIGTERM, SIGINT and STOP so far: 1 orderly, 2 hurry */
 	SPAWNER_LISTENER,     /* the socket had been unlinked: fd = its successor */
 	SPAWNER_BORN,         /* sandbox, generation, pid: the process of a START is there */
+	SPAWNER_ALIVE_ASKED,  /* answer with ALIVE from the loop: who doesn't for too long is replaced */
 	SPAWNER_DENIED        /* sandbox, generation, pid: a forbidden system call. value = number, name = its name, text = the operation that
 	                         the profile lacks, status = the errno that it got, flags KILLED, LAST (no more are named);
 	                         dropped_bytes = so many of all sandboxes before it are told to nobody */

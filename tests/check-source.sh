@@ -26,7 +26,8 @@ allowed() {
 	daemon/front/*) echo '^(daemon/(front|store)|proto)/|^daemon/control/control\.h$' ;;
 	daemon/sandbox/*) echo '^(daemon/(sandbox|supervise|reload|store|observe)|proto)/|^daemon/front/rpc(_key)?\.h$|^daemon/control/(control|spawner_link|shutdown)\.h$' ;;
 	daemon/group/*) echo '^(daemon/(group|sandbox|supervise|store|observe)|proto)/|^daemon/front/rpc\.h$|^daemon/control/(control|shutdown)\.h$' ;;
-	daemon/control/*) echo '^(daemon/(control|front|group|sandbox|simulate|supervise|reload|store|observe)|proto)/' ;;
+	daemon/doctor/*) echo '^(daemon/doctor|proto)/|^daemon/front/rpc\.h$|^daemon/sandbox/(host_link|registry)\.h$|^daemon/control/(control|spawner_link)\.h$' ;;
+	daemon/control/*) echo '^(daemon/(control|doctor|front|group|sandbox|simulate|supervise|reload|store|observe)|proto)/' ;;
 	client/*) echo '^(client|proto)/' ;;
 	*) echo '.' ;;
 	esac
@@ -47,7 +48,7 @@ room() { # header-regex rooms-regex
 	grep -lE "^#[ \t]*include <$1>" $(grep -E '^(daemon|client|proto)/' "$list") /dev/null | grep -vE "$2" | sed "s,\$, includes <$1>: not in its room,"
 }
 {
-	room 'uv\.h' '^daemon/(control|front|group|sandbox|store/storage)'
+	room 'uv\.h' '^daemon/(control|doctor|front|group|sandbox|store/storage)'
 	room '(cjson/)?cJSON\.h' '^daemon/(control|front|sandbox)/'
 	room 'dlfcn\.h' '^daemon/host/(module/object|death)\.c$'
 	room 'seccomp\.h' '^daemon/spawner/filter\.c$'

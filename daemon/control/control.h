@@ -19,6 +19,7 @@ struct log_store;    /* daemon/observe/log_writer.h */
 struct event_followers; /* handlers_events.c */
 struct rpc_keys;     /* daemon/front/rpc_key.h */
 struct durable;      /* daemon/sandbox/durable.h: what is on disk */
+struct doctor;       /* daemon/doctor/doctor.h */
 
 struct control {
 	uv_loop_t *loop;
@@ -32,6 +33,7 @@ struct control {
 	struct log_store *logs;     /* NULL: logs are in memory only (tests) */
 	struct rpc_keys *keys;      /* NULL: no outcomes are kept (tests) */
 	struct durable *durable;
+	struct doctor *doctor;      /* NULL: no examination is at work */
 	bool serving;               /* clients are let in */
 	uint64_t stop_asked;        /* before that */
 	int64_t started_ms;         /* monotonic */

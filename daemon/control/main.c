@@ -12,6 +12,7 @@
 #include "daemon/front/listener.h"
 #include "daemon/group/group.h"
 #include "daemon/control/handlers.h"
+#include "daemon/doctor/doctor.h"
 #include "daemon/sandbox/durable.h"
 #include "daemon/sandbox/registry.h"
 #include "daemon/sandbox/sandbox.h"
@@ -51,7 +52,9 @@ static void notice(void *ctx, const struct spawner_message *message, int *fds, s
 		sb = registry_get(c->registry, m.sandbox);
 		if (sb)
 			sandbox_exited(sb, &m);
-		else if (c->table_read) /* else its entry is still to come, and says so too */
+		else if (doctor_exited(c, &m))
+			break;
+		else if (c->table_read || take_over_refused(m.sandbox)) /* else its entry is still to come, and says so too */
 			stray_exited(c, &m);
 		break;
 	case SPAWNER_BORN:
@@ -69,6 +72,13 @@ static void notice(void *ctx, const struct spawner_message *message, int *fds, s
 		if (c->serving)
 			shutdown_begin(c, m.value);
 		break;
+	case SPAWNER_ALIVE_ASKED: {
+		struct spawner_message alive;
+
+		spawner_message_init(&alive, SPAWNER_ALIVE, NULL);
+		spawner_send(c->spawner, &alive, NULL, 0);
+		break;
+	}
 	case SPAWNER_LISTENER:
 		if (n_fds > 0 && c->listener)
 			listener_replace(c->listener, fd_take(&fds[0]));
@@ -86,6 +96,7 @@ static void notice(void *ctx, const struct spawner_message *message, int *fds, s
 	case SPAWNER_FINISHED:
 	case SPAWNER_STOP:
 	case SPAWNER_STOPPING:
+	case SPAWNER_ALIVE:
 	case SPAWNER_REQUEST__N:
 	case SPAWNER_OK:
 	case SPAWNER_ERROR:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/control/shutdown.h"
 
+#include "daemon/doctor/doctor.h"
 #include "daemon/front/listener.h"
 #include "daemon/group/group.h"
 #include "daemon/sandbox/registry.h"
@@ -130,8 +131,10 @@ void shutdown_begin(struct control *c, uint64_t asked)
 	} else if (asked < 2) {
 		return;
 	}
-	if (first)
+	if (first) {
+		doctor_shutdown(c);
 		groups_stop_for_end(c, false);
+	}
 	if (asked >= 2)
 		groups_stop_for_end(c, true);
 	for (; sb; sb = next) {

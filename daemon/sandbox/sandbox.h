@@ -108,6 +108,8 @@ struct host {
 	struct host_death death;
 	bool has_death;
 	bool exited;                     /* EXITED is being handled */
+	uint64_t usage_cpu_us;           /* when `usage` was last asked, and when that was; 0: its start */
+	int64_t usage_at_us;
 };
 
 /* One reload or rollback at work, from its request to its answer. */
@@ -325,6 +327,8 @@ void reload_answer(struct sandbox *sb, const struct txn_actions *a);
 /* ---- take_over.c ---- */
 /* Reads the spawner's table, before the loop runs. `ready` is called once, from the loop, when every host that was found has said what it
  * is doing, or was given the time to. */
+/* Did the take-over refuse this entry? Before it has ended; then what isn't in the registry is. */
+bool take_over_refused(const char *sandbox);
 int take_over(struct control *c, struct database_found *found, void (*ready)(struct control *c), struct err *e);
 void sandbox_found(struct sandbox *sb, const struct host_message *status); /* STATUS of a host taken over */
 /* It ended before it said anything: true when that was told to the life as what was found. */
@@ -343,6 +347,7 @@ void restore_rows(void (*done)(void));
 void sandbox_info_json(const struct sandbox *sb, struct json_out *o);
 const char *sandbox_status_text(const struct sandbox *sb);
 void sandbox_row_json(const struct sandbox *sb, struct json_out *o);
+const struct rpc_done *answer_usage(struct rpc_request *r, struct sandbox *sb);
 const struct rpc_done *answer_security(struct rpc_request *r, const struct sandbox *sb);
 const struct rpc_done *answer_info(struct rpc_request *r, const struct sandbox *sb);
 void answer_info_durable(struct rpc_request *r, struct sandbox *sb); /* the same, when what is shown is durable */

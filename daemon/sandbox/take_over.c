@@ -28,6 +28,8 @@ static struct {
 	bool late;               /* and were given up */
 	bool restored;           /* the spawner holds what the registry has */
 	bool done;
+	char (*refused)[LIMIT_ID_BYTES + 1]; /* until the table is read */
+	size_t n_refused;
 } over;
 
 static void over_check(void)
@@ -75,23 +77,45 @@ static void entry_close(struct entry *en)
 	fd_close(&en->error);
 }
 
+/* Its end may be told while the rest of the table is still read. Without memory for it, the entry stays until the next take-over. */
+static void refused_note(const char *sandbox)
+{
+	char(*more)[LIMIT_ID_BYTES + 1] = realloc(over.refused, (over.n_refused + 1) * sizeof *more);
+
+	if (!more)
+		return;
+	over.refused = more;
+	(void)snprintf(more[over.n_refused++], sizeof *more, "%s", sandbox);
+}
+
+bool take_over_refused(const char *sandbox)
+{
+	for (size_t i = 0; i < over.n_refused; i++)
+		if (strcmp(over.refused[i], sandbox) == 0)
+			return true;
+	return false;
+}
+
 /* Nothing can be made of it: its process is ended, and the spawner forgets it when it has gone (main.c's notice). */
 static void entry_refuse(struct control *c, const struct spawner_message *m, const char *why)
 {
 	struct spawner_message s;
 
 	log_error("sandbox=%.*s is ended: %s", LIMIT_ID_BYTES, m->sandbox, why);
-	spawner_message_init(&s, (m->flags & (SPAWNER_F_CHANNEL | SPAWNER_F_EXITED)) == SPAWNER_F_CHANNEL ? SPAWNER_SIGNAL : SPAWNER_FORGET, m->sandbox);
-	s.kind = SPAWNER_SIGNAL_KILL;
-	s.generation = m->generation;
 	if (m->flags & SPAWNER_F_EXITED) {
-		struct spawner_message ack;
-
-		spawner_message_init(&ack, SPAWNER_ACK_EXIT, m->sandbox);
-		ack.generation = m->generation;
-		spawner_send(c->spawner, &ack, NULL, 0);
+		spawner_message_init(&s, SPAWNER_ACK_EXIT, m->sandbox);
+		s.generation = m->generation;
+		spawner_send(c->spawner, &s, NULL, 0);
+	} else {
+		spawner_message_init(&s, SPAWNER_SIGNAL, m->sandbox);
+		s.kind = SPAWNER_SIGNAL_KILL;
+		s.generation = m->generation;
+		spawner_send(c->spawner, &s, NULL, 0);
 	}
+	/* Refused while it has a process: then the notice of its end does it. */
+	spawner_message_init(&s, SPAWNER_FORGET, m->sandbox);
 	spawner_send(c->spawner, &s, NULL, 0);
+	refused_note(m->sandbox);
 }
 
 /* What lies in its folder: a control that died while it placed an object had counted no serial in the spec. None may be used twice;
@@ -439,6 +463,9 @@ int take_over(struct control *c, struct database_found *found, void (*ready)(str
 		n++;
 	}
 	c->table_read = true;
+	free(over.refused);
+	over.refused = NULL;
+	over.n_refused = 0;
 	if (n > 0) {
 		struct json_out *o = events_begin(c->events, "daemon.taken_over", NULL, 0);
 

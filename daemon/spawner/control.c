@@ -187,6 +187,7 @@ void control_break(struct spawner *sp, const char *why)
 		return;
 	log_error("control %d broke the contract and is replaced: %s", (int)c->pid, why);
 	c->given_up = true;
+	liveness_gone(&sp->liveness);
 	fd_close(&c->fd);
 	out_drop(c);
 	if (c->pid > 0) /* else this came out of what it had sent before its death */
@@ -283,6 +284,13 @@ void control_notify(struct spawner *sp)
 		if (!notice_send(sp, &m, NULL, 0))
 			return;
 		sp->stop_unsent = false;
+	}
+	if (sp->alive_unsent) {
+		struct spawner_message m = { .version = SPAWNER_WIRE_VERSION, .op = SPAWNER_ALIVE_ASKED };
+
+		if (!notice_send(sp, &m, NULL, 0))
+			return;
+		sp->alive_unsent = false;
 	}
 	if (sp->listener_unsent) {
 		struct spawner_message m = { .version = SPAWNER_WIRE_VERSION, .op = SPAWNER_LISTENER };
@@ -382,6 +390,8 @@ void control_reaped(struct spawner *sp, int status, int64_t now_ms)
 	pid_t pid = c->pid;
 
 	c->pid = 0; /* reaped: nothing may be sent to this number any more */
+	liveness_gone(&sp->liveness);
+	sp->alive_unsent = false;
 	drain_dead(sp); /* its last word may have been FINISHED: then its end is in order */
 	if (!sp->ending)
 		death_log(c, pid, status, now_ms - c->started_ms);

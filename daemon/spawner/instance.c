@@ -25,8 +25,6 @@
 #define LOCK_NAME       "lock"
 #define LOCK_TRIES      200
 #define LOCK_TRY_MS     10
-#define FDS_PER_SANDBOX 7  /* channel, two log pipes, seccomp listener, spec; state and log ring where there are any */
-#define FDS_HEADROOM    128
 #define FIRST_HOST_UID  2  /* of the first slice: 0 is control's, 1 stays free for helpers of the daemon */
 
 static pid_t holder_of(int fd)
@@ -213,10 +211,10 @@ static int limits_raise(const struct spawner *sp, struct err *e)
 	files.rlim_cur = files.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &files) == -1)
 		return err_sys(e, ERR_UNAVAILABLE, "cannot raise the limit of descriptors");
-	if (files.rlim_max < FDS_HEADROOM + FDS_PER_SANDBOX)
+	if (files.rlim_max < LIMIT_SPAWNER_FDS_HEADROOM + LIMIT_FDS_PER_SANDBOX)
 		return err_set(e, ERR_UNAVAILABLE, "%llu descriptors are too few: raise the hard limit (LimitNOFILE=, ulimit -Hn)",
 			(unsigned long long)files.rlim_max);
-	fit = (files.rlim_max - FDS_HEADROOM) / FDS_PER_SANDBOX;
+	fit = (files.rlim_max - LIMIT_SPAWNER_FDS_HEADROOM) / LIMIT_FDS_PER_SANDBOX;
 	if (fit < sp->config.max_sandboxes)
 		log_debug("descriptors suffice for %llu sandboxes, max_sandboxes is %u: raise the hard limit for more",
 			(unsigned long long)fit, sp->config.max_sandboxes);

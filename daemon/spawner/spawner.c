@@ -59,6 +59,7 @@ void spawner_stop_asked(struct spawner *sp, const char *by, int64_t now_ms)
 		sp->stop_asked_ms = now_ms;
 	sp->stop_asked++;
 	sp->stop_unsent = true;
+	notify_send(&sp->notify, "STOPPING=1\nSTATUS=stopping on %s\n", by);
 	log_info("stopping on %s", by);
 	if (sp->control.pid == 0)
 		spawner_end(sp, EXIT_DONE);
@@ -128,6 +129,43 @@ static void pipes_drain(struct spawner *sp, int64_t now_ms)
 	}
 }
 
+/* A debugger holds whom it looks at: then nobody is served, and that is its wish. */
+static bool is_traced(pid_t pid)
+{
+	char path[40], line[128];
+	int tracer = 0;
+	FILE *f;
+
+	(void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof line, f))
+		if (sscanf(line, "TracerPid: %d", &tracer) == 1)
+			break;
+	if (f)
+		(void)fclose(f);
+	return tracer > 0;
+}
+
+static void liveness_look(struct spawner *sp, int64_t now_ms)
+{
+	switch (liveness_timer(&sp->liveness, now_ms)) {
+	case LIVENESS_NOTHING:
+		break;
+	case LIVENESS_ASK:
+		sp->alive_unsent = true;
+		break;
+	case LIVENESS_REPLACE:
+		if (is_traced(sp->control.pid)) {
+			log_warning("control %d is traced and doesn't answer: it is left to its tracer", (int)sp->control.pid);
+			liveness_serves(&sp->liveness, now_ms);
+			break;
+		}
+		notify_send(&sp->notify, "STATUS=control doesn't answer and is replaced\n");
+		control_break(sp, "it has not answered for too long (stopped, or caught in a loop)");
+		break;
+	}
+}
+
 static int64_t earlier(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
@@ -137,7 +175,7 @@ static int timeout_ms(const struct spawner *sp, int64_t now_ms)
 {
 	int64_t at = earlier(earlier(control_deadline(sp), jobs_deadline(sp)), zygotes_deadline(sp));
 
-	at = earlier(at, sp->listener.retry_at_ms);
+	at = earlier(earlier(at, sp->listener.retry_at_ms), liveness_deadline(&sp->liveness));
 	if (sp->stop_asked > 0)
 		at = earlier(at, sp->stop_by_ms);
 	if (sp->control.pid == 0 && sp->table.n_living > 0)
@@ -157,6 +195,8 @@ static void timers(struct spawner *sp, int64_t now_ms)
 	zygotes_timer(sp, now_ms);
 	control_timer(sp, now_ms);
 	pipes_drain(sp, now_ms);
+	if (!sp->ending)
+		liveness_look(sp, now_ms);
 	if (now_ms >= sp->listener.retry_at_ms && listener_check(&sp->listener, now_ms))
 		sp->listener_unsent = true;
 	if (sp->stop_asked > 0 && now_ms >= sp->stop_by_ms && !sp->ending) {
@@ -170,7 +210,7 @@ static bool facts_wait(const struct spawner *sp)
 	for (size_t i = 0; i < LIMIT_JOBS; i++)
 		if (sp->jobs[i].state == JOB_ENDED)
 			return true;
-	return sp->control.has_out || sp->stop_unsent || sp->listener_unsent || sp->table.facts ||
+	return sp->control.has_out || sp->stop_unsent || sp->alive_unsent || sp->listener_unsent || sp->table.facts ||
 		(sp->control.ready && sp->denials.n > 0);
 }
 
@@ -299,12 +339,16 @@ static void spawner_init(struct spawner *sp, const struct config *c)
 	zygotes_init(&sp->zygotes, c->spare_hosts);
 	sp->denials.epoll_fd = -1;
 	sp->landlock_abi = -1;
+	sp->liveness = (struct liveness)LIVENESS_INIT;
+	sp->notify = (struct notify)NOTIFY_INIT;
 }
 
 int spawner_open(struct spawner *sp, const struct config *c, int faults_fd, struct err *e)
 {
 	spawner_init(sp, c);
 	sp->faults_fd = faults_fd;
+	notify_open(&sp->notify);
+	liveness_init(&sp->liveness, sp->notify.watchdog_ms);
 	if (signals_open(sp, e) == -1 || programs_open(&sp->programs, e) == -1 || instance_open(sp, e) == -1 ||
 		report_pipe_open(sp, e) == -1 || denials_open(&sp->denials, e) == -1 || outcomes_make(sp, e) == -1 || table_init(&sp->table, c->max_sandboxes, e) == -1 ||
 		listener_open(&sp->listener, c, e) == -1)
@@ -327,4 +371,5 @@ void spawner_close(struct spawner *sp)
 	fd_close(&sp->report_read_fd);
 	fd_close(&sp->report_write_fd);
 	fd_close(&sp->signal_fd);
+	notify_close(&sp->notify);
 }

@@ -11,6 +11,8 @@
 #include "daemon/spawner/child.h"
 #include "daemon/spawner/denials.h"
 #include "daemon/spawner/listener.h"
+#include "daemon/spawner/liveness.h"
+#include "daemon/spawner/notify.h"
 #include "daemon/spawner/programs.h"
 #include "daemon/spawner/slices.h"
 #include "daemon/spawner/table.h"
@@ -87,6 +89,9 @@ struct spawner {
 	struct job jobs[LIMIT_JOBS];
 	struct sweep sweeps[SWEEPS_MAX];
 	struct control control;
+	struct liveness liveness;    /* of control */
+	bool alive_unsent;           /* the question has found no room yet */
+	struct notify notify;
 	int64_t drain_at_ms; /* the next look at the log pipes while no control lives */
 	uint32_t stop_asked; /* SIGTERM and SIGINT so far */
 	int64_t stop_by_ms, stop_asked_ms;

@@ -30,6 +30,7 @@ static const struct request_rule {
 	[SPAWNER_JOB_KILL] = { "JOB_KILL", false, false, 0, 0, 0 },
 	[SPAWNER_FINISHED] = { "FINISHED", false, false, 0, 0, 0 },
 	[SPAWNER_STOPPING] = { "STOPPING", false, false, 0, 0, 0 },
+	[SPAWNER_ALIVE] = { "ALIVE", false, false, 0, 0, 0 },
 	[SPAWNER_STOP] = { "STOP", false, false, 0, 0, 0 },
 };
 

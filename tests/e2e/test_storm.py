@@ -5,7 +5,7 @@ import os
 import signal
 import time
 
-from harness import MULTIPLIER, Case, main, wait_for
+from harness import MULTIPLIER, Case, main, module, wait_for
 
 
 class Storm(Case):

@@ -116,8 +116,7 @@ struct host {
 struct reload {
 	bool active;                     /* the request is taken: compiling, checking or in transaction */
 	struct rpc_request *request;
-	struct code code;
-	bool has_code;
+	struct code *code;               /* owned; NULL: none was asked for */
 	bool is_rollback, is_check, backwards;
 	bool force;                      /* also what is quarantined */
 	uint32_t number;                 /* of the candidate, if it is in the history; 0 */

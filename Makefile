@@ -244,6 +244,15 @@ check-otp: deps-otp
 	$(Q)SANDBOXD_BUILD=$(abspath $(BUILD)) python3 tests/otp/check.py $(if $(SCENARIOS),--scenarios $(SCENARIOS)) $(if $(SEED),--seed $(SEED))
 .PHONY: check-otp deps-otp
 
+# the daemon as a service of systemd, with cgroup v2, in small emulated machines: SUITES of Debian, as root (to make their images)
+SUITES ?= bookworm trixie
+packages_vm := qemu-system-x86 mmdebstrap cpio
+check-vm: deps-check
+	$(Q)$(call install_packages,$(packages_vm))
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all $(test_modules) $(example_modules)
+	$(Q)SANDBOXD_BUILD=$(abspath $(BUILD)) sh tests/vm/check-vm.sh $(SUITES)
+.PHONY: check-vm
+
 lint: deps-check
 	$(Q)tests/lint.sh
 

@@ -8,6 +8,7 @@
 
 #include "client/ctl.h"
 #include "client/output.h"
+#include "proto/exposure.h"
 
 /* ---- values of more than one member ---- */
 
@@ -226,7 +227,7 @@ static void print_state(struct json_span state)
 
 static void print_security(struct json_span rows)
 {
-	static const char *const heads[] = { "PROTECTION", "ASKED", "GOT", "BY", "WHY", NULL };
+	static const char *const heads[] = { "PROTECTION", "ASKED", "GOT", "BY", "EXPOSURE", "WHY", NULL };
 	static const char *const keys[] = { "protection", "asked", "got", "by", "why" };
 	struct json_iter it = json_iter_begin(rows);
 	struct output_table t;
@@ -235,9 +236,16 @@ static void print_security(struct json_span rows)
 	if (json_type(rows) != '[')
 		return;
 	output_table_init(&t, heads);
-	while (json_iter_next(&it, &key, &row))
-		for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+	while (json_iter_next(&it, &key, &row)) {
+		unsigned weight = exposure_weight(exposure_row(row));
+		bool stands = exposure_stands(row);
+
+		for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+			if (i == 4)
+				output_table_cell(&t, stands || weight == 0 ? output_format("-") : output_format("%u", weight));
 			output_table_cell(&t, output_text(json_get(row, keys[i])));
+		}
+	}
 	if (t.n_cells > 0) {
 		(void)putchar('\n');
 		output_table_print(&t, stdout, true, -1, false);
@@ -347,6 +355,27 @@ int cmd_info_run(struct ctl *s)
 	return 0;
 }
 
+/* "3 of 100" */
+static char *used_of(struct json_span result, const char *used, const char *limit)
+{
+	char *now = output_text(json_get(result, used)), *most = output_text(json_get(result, limit));
+	char *both = output_format("%s of %s", now, most);
+
+	free(now);
+	free(most);
+	return both;
+}
+
+static void print_exposure(struct json_span result)
+{
+	char *rating = output_text(json_get(result, "rating"));
+	double exposure;
+
+	if (json_f64(json_get(result, "exposure"), &exposure))
+		output_pair(stdout, "exposure", output_format("%.1f of 10 (%s)", exposure, rating));
+	free(rating);
+}
+
 int cmd_security_run(struct ctl *s)
 {
 	struct rpcclient_reply r;
@@ -357,8 +386,46 @@ int cmd_security_run(struct ctl *s)
 	if (!ctl_json_done(s, &r)) {
 		output_pair(stdout, "profile", output_text(json_get(r.result, "profile")));
 		output_pair(stdout, "strict", output_text(json_get(r.result, "strict")));
+		print_exposure(r.result);
 		print_security(json_get(r.result, "security"));
 	}
+	rpcclient_reply_fini(&r);
+	return 0;
+}
+
+int cmd_usage_run(struct ctl *s)
+{
+	struct rpcclient_reply r;
+	int status = ctl_request(s, NULL, (struct json_span){ 0 }, &r);
+	struct json_span memory, cpu;
+	int64_t n;
+
+	if (status != 0)
+		return status;
+	if (ctl_json_done(s, &r)) {
+		rpcclient_reply_fini(&r);
+		return 0;
+	}
+	memory = json_get(r.result, "memory");
+	cpu = json_get(r.result, "cpu");
+	for (size_t i = 0; i < 5; i++) {
+		static const char *const keys[] = { "anon", "file", "shared", "peak", "limit" };
+		char label[24];
+
+		(void)snprintf(label, sizeof label, "memory %s", keys[i]);
+		if (json_i64(json_get(memory, keys[i]), &n))
+			output_pair(stdout, label, output_bytes(n));
+	}
+	output_pair(stdout, "processes", used_of(r.result, "processes", "max_processes"));
+	output_pair(stdout, "threads", output_text(json_get(r.result, "threads")));
+	output_pair(stdout, "open files", used_of(r.result, "open_files", "max_open_files"));
+	output_pair(stdout, "cpu percent", output_text(json_get(cpu, "percent")));
+	if (json_i64(json_get(cpu, "time_us"), &n))
+		output_pair(stdout, "cpu time", output_format("%.3f s", (double)n / 1e6));
+	output_pair(stdout, "calls waiting", output_text(json_get(json_get(r.result, "queue"), "waiting")));
+	output_pair(stdout, "calls done", output_text(json_get(json_get(r.result, "queue"), "done")));
+	if (json_i64(json_get(r.result, "uptime_ms"), &n))
+		output_pair(stdout, "uptime", output_format("%.1f s", (double)n / 1e3));
 	rpcclient_reply_fini(&r);
 	return 0;
 }

@@ -75,9 +75,14 @@ const struct verb verbs[] = {
 	{ .name = "info", .method = METHOD_SANDBOX_INFO, .run = cmd_info_run, .operands = "ID",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl info web",
 		.own = { { .name = "functions", .help = "print only the names of the module's functions, one a line" } } },
+	{ .name = "usage", .method = METHOD_SANDBOX_USAGE, .run = cmd_usage_run, .operands = "ID",
+		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl usage web",
+		.notes = "Processor time is given in percent of one processor since anybody last asked, or since the process started. Memory of files is\n"
+			 "what others may share; it isn't counted against the limit." },
 	{ .name = "security", .method = METHOD_SANDBOX_SECURITY, .run = cmd_security_run, .operands = "ID",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl security web",
-		.notes = "Where GOT is none, WHY says what keeps the protection away; with --strict no sandbox starts without one." },
+		.notes = "Where GOT is none, WHY says what keeps the protection away; with --strict no sandbox starts without one. EXPOSURE is what its lack\n"
+			 "adds to the sum above: 0 when all protections stand, 10 when none does." },
 	{ .name = "call", .method = METHOD_SANDBOX_CALL, .run = cmd_call_run,
 		.operands = "ID FUNCTION [NAME=VALUE | NAME:=JSON]...", .operand_params = { "id", "function" },
 		.min_operands = 2, .max_operands = 2, .rest_param = "args",

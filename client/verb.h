@@ -67,6 +67,7 @@ int cmd_tree_run(struct ctl *s);
 int cmd_list_run(struct ctl *s);
 int cmd_info_run(struct ctl *s);
 int cmd_security_run(struct ctl *s);
+int cmd_usage_run(struct ctl *s);
 int cmd_call_run(struct ctl *s);
 int cmd_cast_run(struct ctl *s);
 int cmd_wait_run(struct ctl *s);

@@ -135,6 +135,7 @@
 #define LIMIT_LOG_LINE_BYTES  4096 /* longer lines are split and say so */
 #define LIMIT_LOG_READ_BYTES_PER_TURN (64u << 10)
 #define LIMIT_LAST_WORDS_BYTES 512
+#define LIMIT_USAGE_PROCESSES 1024 /* of one sandbox that usage adds up, and threads of one process: some 20 us each */
 
 /* ---- defaults of a sandbox (FEATURES E1, DESIGN 6 and 7) ---- */
 #define DEFAULT_MAX_MEMORY_BYTES     (128ull << 20)

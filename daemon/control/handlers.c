@@ -42,6 +42,7 @@ rpc_handler *const rpc_handlers[METHOD__N] = {
 	[METHOD_SANDBOX_LIST] = sandbox_list,
 	[METHOD_SANDBOX_INFO] = sandbox_info,
 	[METHOD_SANDBOX_SECURITY] = sandbox_security,
+	[METHOD_SANDBOX_USAGE] = sandbox_usage,
 	[METHOD_SANDBOX_CALL] = sandbox_call_request,
 	[METHOD_SANDBOX_CAST] = sandbox_cast_request,
 	[METHOD_SANDBOX_WAIT] = sandbox_wait_request,
@@ -175,6 +176,14 @@ const struct rpc_done *sandbox_security(struct control *c, struct rpc_request *r
 	struct sandbox *sb = handler_sandbox(c, r, &e);
 
 	return sb ? answer_security(r, sb) : rpc_error(r, &e, NULL);
+}
+
+const struct rpc_done *sandbox_usage(struct control *c, struct rpc_request *r)
+{
+	struct err e = ERR_INIT;
+	struct sandbox *sb = handler_sandbox(c, r, &e);
+
+	return sb ? answer_usage(r, sb) : rpc_error(r, &e, NULL);
 }
 
 const struct rpc_done *version_commit(struct control *c, struct rpc_request *r)

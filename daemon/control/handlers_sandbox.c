@@ -123,8 +123,8 @@ static const struct rpc_done *life_request(struct control *c, struct rpc_request
 		return rpc_error(r, &e, NULL);
 	if (sb->create_code && type == LIFE_DESTROY)
 		code_cancel(sb->create_code);
-	if (type == LIFE_DESTROY)
-		code_cancel(&sb->reload.code); /* where a reload is being compiled */
+	if (type == LIFE_DESTROY && sb->reload.code)
+		code_cancel(sb->reload.code); /* where a reload is being compiled */
 	if (sb->member)
 		return group_sandbox_request(sb, r, type, keep);
 	taken = rpc_pending(r); /* before: what is as asked already is answered at once */

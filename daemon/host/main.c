@@ -105,8 +105,10 @@ int main(int argc, char **argv)
 		death_end(HOST_EXIT_RESOURCE, e.text);
 
 	serve_init(&host, HOST_FD_CHANNEL);
-	if (walls.spare)
+	if (walls.spare) {
 		warm_up();
+		(void)prctl(PR_SET_NAME, SPARE_NAME, 0, 0, 0);
+	}
 	serve(&host);
 	serve_fini(&host);
 

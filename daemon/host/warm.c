@@ -4,23 +4,21 @@
  * report is written once. Pages of code are mapped at once: those that fork doesn't copy come one fault at a time otherwise. */
 #include "daemon/host/warm.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <stddef.h>
-#include <string.h>
+#include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "daemon/host/confine.h"
+#include "daemon/host/module/object.h"
 #include "daemon/host/ranges.h"
 #include "proto/buf.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22 /* Linux 5.14 */
 #endif
-
-#define SMALL_LIBRARY "libutil.so.1" /* glibc's, empty since 2.34, in the folders that the template root has */
 
 static int populate(struct dl_phdr_info *info, size_t size, void *ctx)
 {
@@ -42,16 +40,10 @@ void warm_up(void)
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	struct confine any = { .profile = PROFILE_HIGH };
 	struct buf report = BUF_INIT;
-	void *library;
 
 	(void)dl_iterate_phdr(populate, &page);
 	confine_report(&any, &report);
 	buf_fini(&report);
-	library = dlopen(SMALL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-	if (!library)
-		return;
-	(void)dlsym(library, "sandbox_module"); /* it has none */
-	(void)dlerror();
-	(void)dlclose(library);
+	object_warm_up();
 	ranges_refresh();
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * A sandbox shown: a row of a list, and all that is known. Written straight as JSON text: no tree per sandbox. */
+#include <math.h>
 #include <string.h>
 
 #include "daemon/sandbox/sandbox.h"
+#include "daemon/sandbox/usage.h"
 #include "proto/clock.h"
+#include "proto/exposure.h"
 
 static void out_member(struct json_out *o, const char *name, struct json_span object)
 {
@@ -222,6 +225,7 @@ const struct rpc_done *answer_security(struct rpc_request *r, const struct sandb
 	struct json_out o = json_out_to(&b);
 	const struct rpc_done *done;
 	struct err e = ERR_INIT;
+	double exposure;
 
 	if (!sb->host || !sb->host->reported || !report.at) {
 		err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s: there is no process to report its protections", sb->spec.id,
@@ -234,8 +238,69 @@ const struct rpc_done *answer_security(struct rpc_request *r, const struct sandb
 	json_out_bool(&o, "strict", sb->spec.strict);
 	json_out_u64(&o, "generation", sb->host->link.generation);
 	missing_json(report, &o);
+	exposure = exposure_of(exposure_standing(report));
+	json_out_f64(&o, "exposure", round(exposure * 10) / 10);
+	json_out_text(&o, "rating", exposure_rating(exposure));
 	json_out_raw(&o, "security", report.at, report.size);
 	json_out_object_end(&o);
+	done = rpc_result_raw(r, buf_text(&b), b.size);
+	buf_fini(&b);
+	return done;
+}
+
+static void usage_json(struct sandbox *sb, const struct usage *u, struct json_out *o)
+{
+	const struct host_limits *l = &sb->spec.limits;
+	struct host *h = sb->host;
+	int64_t now_us = clock_monotonic_us(), before_us = h->usage_at_us ? h->usage_at_us : h->started_ms * 1000;
+
+	json_out_object(o, NULL);
+	json_out_text(o, "id", sb->spec.id);
+	json_out_i64(o, "pid", h->pid);
+	json_out_u64(o, "generation", h->link.generation);
+	json_out_i64(o, "uptime_ms", now_us / 1000 - h->started_ms);
+	json_out_object(o, "memory");
+	json_out_u64(o, "anon", u->anon_bytes);
+	json_out_u64(o, "file", u->file_bytes);
+	json_out_u64(o, "shared", u->shared_bytes);
+	json_out_u64(o, "peak", u->peak_bytes);
+	json_out_u64(o, "limit", l->max_memory_bytes ? l->max_memory_bytes : DEFAULT_MAX_MEMORY_BYTES);
+	json_out_object_end(o);
+	json_out_u64(o, "processes", u->processes);
+	json_out_u64(o, "max_processes", l->max_processes ? l->max_processes : DEFAULT_MAX_PROCESSES);
+	json_out_u64(o, "threads", u->threads);
+	json_out_object(o, "cpu");
+	json_out_u64(o, "time_us", u->cpu_us);
+	json_out_f64(o, "percent", usage_percent(h->usage_cpu_us, before_us, u->cpu_us, now_us));
+	json_out_i64(o, "over_ms", (now_us - before_us) / 1000);
+	json_out_object_end(o);
+	if (u->open_files >= 0)
+		json_out_i64(o, "open_files", u->open_files);
+	else
+		json_out_null(o, "open_files");
+	json_out_u64(o, "max_open_files", l->max_open_files ? l->max_open_files : DEFAULT_MAX_OPEN_FILES);
+	calls_json(&sb->calls, o);
+	json_out_bool(o, "complete", !u->is_partial);
+	json_out_object_end(o);
+	h->usage_cpu_us = u->cpu_us;
+	h->usage_at_us = now_us;
+}
+
+const struct rpc_done *answer_usage(struct rpc_request *r, struct sandbox *sb)
+{
+	/* Where there is no pid namespace, what the host's children leave behind comes to the spawner. */
+	pid_t orphans_of = sb->control->begin.is_root ? sb->control->begin.spawner_pid : 0;
+	struct buf b = BUF_INIT;
+	struct json_out o = json_out_to(&b);
+	const struct rpc_done *done;
+	struct err e = ERR_INIT;
+	struct usage u;
+
+	if (!sb->host || sb->host->pid <= 0 || !usage_read("/proc", sb->host->pid, orphans_of, &u)) {
+		err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s: there is no process that could use anything", sb->spec.id, life_state_text(sb->life.state));
+		return rpc_error(r, &e, NULL);
+	}
+	usage_json(sb, &u, &o);
 	done = rpc_result_raw(r, buf_text(&b), b.size);
 	buf_fini(&b);
 	return done;

@@ -111,14 +111,15 @@ struct host {
 	struct host_death death;
 	bool has_death;
 	bool exited;                     /* EXITED is being handled */
+	uint64_t usage_cpu_us;           /* when `usage` was last asked, and when that was; 0: its start */
+	int64_t usage_at_us;
 };
 
 /* One reload or rollback at work, from its request to its answer. */
 struct reload {
 	bool active;                     /* the request is taken: compiling, checking or in transaction */
 	struct rpc_request *request;
-	struct code code;
-	bool has_code;
+	struct code *code;               /* owned; NULL: none was asked for */
 	bool is_rollback, is_check, backwards;
 	bool force;                      /* also what is quarantined */
 	uint32_t number;                 /* of the candidate, if it is in the history; 0 */
@@ -359,6 +360,7 @@ void restore_rows(void (*done)(void));
 void sandbox_info_json(const struct sandbox *sb, struct json_out *o);
 const char *sandbox_status_text(const struct sandbox *sb);
 void sandbox_row_json(const struct sandbox *sb, struct json_out *o);
+const struct rpc_done *answer_usage(struct rpc_request *r, struct sandbox *sb);
 const struct rpc_done *answer_security(struct rpc_request *r, const struct sandbox *sb);
 const struct rpc_done *answer_info(struct rpc_request *r, const struct sandbox *sb);
 void answer_info_durable(struct rpc_request *r, struct sandbox *sb); /* the same, when what is shown is durable */

@@ -54,7 +54,7 @@ static void do_place(struct sandbox *sb)
 		return;
 	}
 	sb->candidate_serial = ++sb->last_serial;
-	sandbox_place(sb, sb->reload.code.object, sb->candidate.sha256, sb->candidate_serial, true, reload_placed);
+	sandbox_place(sb, sb->reload.code ? sb->reload.code->object : NULL, sb->candidate.sha256, sb->candidate_serial, true, reload_placed);
 }
 
 /* REHEARSE and LOAD: where the candidate lies and how it is to be taken. */
@@ -391,8 +391,9 @@ void sandbox_txn_begin(struct sandbox *sb, enum txn_mode mode)
 
 void reload_fini(struct reload *rl)
 {
-	if (rl->has_code)
-		code_fini(&rl->code);
+	if (rl->code)
+		code_fini(rl->code);
+	free(rl->code);
 	free(rl->report);
 	(void)shared_text_free(rl->module);
 	free(rl->pinned);

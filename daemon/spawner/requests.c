@@ -84,6 +84,8 @@ static int on_table(struct spawner *sp, struct request *r, struct err *e)
 /* objects/<sandbox>: written by control, read by this sandbox's host alone. */
 int objects_folder_make(struct spawner *sp, const char *sandbox, uid_t uid, struct err *e)
 {
+	struct stat st;
+
 	if (folder_remove_at(sp->objects_fd, sandbox, e) == -1)
 		return -1;
 	if (mkdirat(sp->objects_fd, sandbox, 0700) == -1)
@@ -92,10 +94,14 @@ int objects_folder_make(struct spawner *sp, const char *sandbox, uid_t uid, stru
 		return 0;
 	/* The mode last: a change of owner clears the setgid bit. The parent is ours alone: no link can be in the way. */
 	if (fchownat(sp->objects_fd, sandbox, sp->control_uid, uid, AT_SYMLINK_NOFOLLOW) == -1 ||
-		fchmodat(sp->objects_fd, sandbox, 02750, 0) == -1) {
+		fchmodat(sp->objects_fd, sandbox, 02750, 0) == -1 || fstatat(sp->objects_fd, sandbox, &st, AT_SYMLINK_NOFOLLOW) == -1) {
 		err_sys(e, ERR_IO, "cannot hand over the objects folder");
 		(void)unlinkat(sp->objects_fd, sandbox, AT_REMOVEDIR);
 		return -1;
+	}
+	if (!(st.st_mode & S_ISGID)) { /* without the capability the kernel drops the bit and says nothing */
+		(void)unlinkat(sp->objects_fd, sandbox, AT_REMOVEDIR);
+		return REFUSE(e, EPERM, "the objects folder can't be setgid: sandboxd lacks CAP_FSETID");
 	}
 	return 0;
 }

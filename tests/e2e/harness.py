@@ -398,11 +398,11 @@ class Daemon:
         return [name for name in found if not name.startswith(".spare-") and not name.endswith("/current.object")]
 
     def spares(self):
-        """The pids of the hosts that were made in advance and live."""
+        """The pids of the hosts that were made in advance, live and wait."""
         found = []
         for pid, start in descendants(self.pid):
             with contextlib.suppress(OSError), open("/proc/%d/comm" % pid) as f:
-                if f.read().startswith("sandbox-spare") and is_alive(pid, start):
+                if f.read().strip() == "sandbox-spare" and is_alive(pid, start):
                     found.append(pid)
         return found
 

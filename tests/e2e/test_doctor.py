@@ -32,6 +32,21 @@ class Doctor(Case):
         self.assertEqual(seen["rootless"], not IS_ROOT)
         self.assertEqual(seen["kernel"], os.uname().release)
 
+    def test_exposure(self):
+        """Less protection is a worse number, and the lines say what makes it."""
+        c, seen = self.client, []
+        for profile in PROFILES:
+            c.create("x", COUNTER1, profile=profile)
+            s = c.rpc("sandbox.security", id="x")
+            self.assertTrue(0 <= s["exposure"] <= 10)
+            lines = [l.split("  ") for l in self.ctl("security", "x").out.splitlines()]
+            self.assertIn("exposure", lines[2][0])
+            self.assertIn("%.1f of 10 (%s)" % (s["exposure"], s["rating"]), "".join(lines[2]))
+            c.destroy("x")
+            seen.append(s["exposure"])
+        self.assertLessEqual(seen[0], seen[1])
+        self.assertLess(seen[1] + 1, seen[2])
+
     def test_it_leaves_nothing(self):
         c = self.client
         c.create("x", COUNTER1)
@@ -112,6 +127,8 @@ class Without(Case):
     options = ("--weaken", "pid-namespace,scratch-bytes")
 
     def test_named(self):
+        self.client.create("x", COUNTER1)
+        self.assertGreater(self.client.rpc("sandbox.security", id="x")["exposure"], 0.5)
         seen = self.client.rpc("daemon.doctor")
         for p in seen["profiles"][:2]:
             self.assertLessEqual({"pid namespace", "scratch bytes"}, set(p["missing"]), p)

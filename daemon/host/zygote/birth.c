@@ -33,7 +33,7 @@ enum { CHANNEL, OUT, ERROR, OBJECTS };
 static int step_name(struct zygote *z)
 {
 	walls.spare = (z->request.flags & ZYGOTE_F_SPARE) != 0;
-	return prctl(PR_SET_NAME, walls.spare ? SPARE_NAME : HOST_NAME, 0, 0, 0);
+	return prctl(PR_SET_NAME, walls.spare ? SPARE_BIRTH_NAME : HOST_NAME, 0, 0, 0);
 }
 
 static int step_map_user(struct zygote *z)

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the processes of a sandbox use, as the kernel tells everybody in /proc. Reading is all that is done: no privilege, nothing kept.
+ * Control process; the folder is an argument for tests. */
+#ifndef SANDBOXD_USAGE_H
+#define SANDBOXD_USAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct usage {
+	uint64_t anon_bytes;    /* memory of their own */
+	uint64_t file_bytes;    /* of mapped files; shared with others, costs nothing when they go */
+	uint64_t shared_bytes;  /* shared memory, and files in scratch that are mapped */
+	uint64_t peak_bytes;    /* the host's own largest resident size so far */
+	uint32_t processes, threads;
+	uint64_t cpu_us;        /* user and system, also of children that were waited for */
+	int64_t open_files;     /* -1: this kernel doesn't say (before Linux 6.2) */
+	bool is_partial;        /* there were more than LIMIT_USAGE_PROCESSES, or threads of one */
+};
+
+/* The host `pid` and what descends from it; with orphans_of > 0 also children of that process which run as the host's user. false: there is
+ * no such process. `proc`: "/proc". */
+bool usage_read(const char *proc, pid_t pid, pid_t orphans_of, struct usage *ret);
+
+/* Processor time in percent of one processor between two looks; -1: no time has passed. */
+double usage_percent(uint64_t cpu_us_before, int64_t at_us_before, uint64_t cpu_us, int64_t at_us);
+
+#endif

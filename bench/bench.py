@@ -28,6 +28,10 @@ What each row means:
   memory                    private memory (USS: Private_* of smaps_rollup) of idle sandboxes, beside a bare forked child with the
                             object loaded; growth of control's private memory per sandbox,
                             from the 101st to the 200th
+  2,000 live                create -> first call beside as many idle sandboxes, interleaved with the floor's spawn as the first row is: both
+                            ratios to the floor, and the one to the other; then all are destroyed: what is left of processes, mounts,
+                            descriptors and private memory, of spawner and control together, beyond what was there when half of them had come and
+                            gone once
   sandbox.list              request -> reply of a page of 500 rows: for so long the control process does nothing else
   10^6, 100 MiB             inside a host, without processes: processor time to save such a state into a fresh memfd, into one that
                             was filled before, and to restore it (bench/state)
@@ -36,6 +40,7 @@ A goal that is missed is shown, and isn't a failure of the run. A call that fail
 import json
 import os
 import platform
+import resource
 import subprocess
 import sys
 import time
@@ -48,6 +53,8 @@ CALLERS, DEPTH = 8, 8
 LOAD = 4
 IDLE = 20
 IDLE_FOR_CONTROL = 100
+CROWD = 2000
+CROWD_FILES = 6 * CROWD + 512  # descriptors that the privileged process needs for them
 PAGE = 500
 KEYS = 1000000
 MIB = 1 << 20
@@ -55,7 +62,7 @@ MEMORY_LARGE = 2 << 30
 ROUNDS_LARGE = 9
 ROUNDS_STATE = 3
 SMALL, MAP, BYTES = range(3)  # the client's subjects of a reload
-SECONDS_MAX = 170
+SECONDS_MAX = 240
 
 NOTE = """\
 A sandbox's process is cloned from a zygote and stands behind profile medium's walls: the floor's spawn has the same namespaces, and a root,
@@ -69,6 +76,30 @@ def private_kib(pid):
             return sum(int(line.split()[1]) for line in f if line.startswith(("Private_Clean:", "Private_Dirty:", "Private_Hugetlb:")))
     except PermissionError:
         return None
+
+
+def lines_with(path, part):
+    with open(path) as f:
+        return sum(1 for line in f if part in line)
+
+
+def descendants(root):
+    """The pids below root."""
+    parents = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open("/proc/%s/stat" % name) as f:
+                    parents[int(name)] = int(f.read().rsplit(")", 1)[1].split()[1])
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+    below, found = [root], []
+    while below:
+        at = below.pop()
+        children = [pid for pid, parent in parents.items() if parent == at]
+        found += children
+        below += children
+    return found
 
 
 class Sides:
@@ -224,6 +255,43 @@ class Bench:
                      lambda r: r["ratio"]["median"] <= 1.5, floor_name="copy, warm memfd")
             self.reload_rest(got)
 
+    def crowd(self):
+        """Many at once, and nothing of them afterwards."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard < CROWD_FILES:
+            self.rows.append({"row": "create beside %d live" % CROWD, "skipped": "they need %d descriptors, and the limit is %d" % (CROWD_FILES, hard)})
+            return
+        alone, floor = self.interleave(lambda: self.client.ask("create 0", 4), lambda: self.floor.ask("spawn"))
+        few = median([x[2] for x in alone]) / median(sum(floor, []))
+        self.client.ask("crowd 0 %d" % (CROWD // 2), CROWD // 2)
+        self.client.ask("empty 0 %d" % (CROWD // 2))  # what the allocators keep for good is there now
+        before = self.settled()
+        self.client.ask("crowd 0 %d" % CROWD, CROWD)
+        beside, spawn = self.interleave(lambda: self.client.ask("create 0", 4), lambda: self.floor.ask("spawn"))
+        self.row("create beside %d live" % CROWD, "us", [x[2] for x in beside], sum(spawn, []), floor_name="spawn")
+        self.row("  beside the ratio of few", "x", [self.rows[-1]["ratio"]["median"]], [few], "<= 1.3", lambda r: r["ratio"]["median"] <= 1.3,
+                 floor_name="create beside few", samples=len(beside))
+        self.client.ask("empty 0 %d" % CROWD)
+        after = self.settled(before)
+        for name, unit, goal in (("processes", "", 0), ("mounts", "", 0), ("descriptors", "", 0), ("memory", "KiB", 1024)):
+            self.row("  left of them: %s" % name, unit, [after[name] - before[name]], None, "<= %d" % goal, lambda r, g=goal: r["daemon"]["median"] <= g,
+                     samples=CROWD)
+
+    def settled(self, like=None):
+        """What spawner and control hold, when it doesn't change any more: for a second, or is as it was."""
+        spawner, control = self.sides.daemon.process.pid, int(self.client.ask("control")[0])
+        last, since, until = None, 0, time.monotonic() + 20
+        while True:
+            now = {"processes": len(descendants(spawner)), "mounts": lines_with("/proc/%d/mountinfo" % spawner, self.sides.daemon.folder),
+                   "descriptors": sum(len(os.listdir("/proc/%d/fd" % pid)) for pid in (spawner, control)),
+                   "memory": sum(private_kib(pid) or 0 for pid in (spawner, control))}
+            stable = {k: now[k] for k in ("processes", "mounts", "descriptors")}
+            if stable != last:
+                last, since = stable, time.monotonic()
+            if time.monotonic() - since > 1 or time.monotonic() > until or (like and all(now[k] <= like[k] for k in stable)):
+                return now
+            time.sleep(0.05)
+
     def page(self):
         """A page of sandbox.list: bench and phoenix are there already."""
         n = PAGE - 2
@@ -298,6 +366,7 @@ def main(argv):
     cpus = os.sched_getaffinity(0)
     bench.run({max(cpus)}, bench.call_on_one_cpu)
     bench.run(cpus, bench.call, bench.calls, bench.create, bench.restart, bench.reload, bench.memory, bench.page)
+    bench.run(cpus, bench.crowd)
     bench.run(cpus, bench.reload_large, memory_bytes=MEMORY_LARGE)
     bench.state()
     about = {"pairs": pairs, "kernel": platform.release(), "cpus": os.cpu_count(), "uid": os.getuid(), "landlock_abi": bench.landlock,

@@ -19,6 +19,7 @@
  *   restart             1 line: SIGKILL of the host -> its successor has answered a call
  *   list N              1 line: request of sandbox.list -> its reply, a page that must have N rows
  *   fill FIRST N        N lines: creates the idle sandboxes idle-FIRST and on, and prints their pids
+ *   crowd FIRST N       the same, with persist false
  *   empty FIRST N       destroys them; 1 line: N
  *   control             1 line: control's pid
  *   sizes               2 lines: bytes of one call's request and of its reply, newlines included */
@@ -365,11 +366,11 @@ static void restart(void)
 		fail("phoenix was not restarted");
 }
 
-static void fill(long first, long n)
+static void fill(long first, long n, bool persist)
 {
 	for (long i = first; i < first + n; i++)
-		say((double)number_of(
-			request(&main_link, "sandbox.create", "{\"id\":\"idle-%ld\",\"object\":\"%s\"}", i, object[0]), "pid"));
+		say((double)number_of(request(&main_link, "sandbox.create", "{\"id\":\"idle-%ld\",\"object\":\"%s\",\"persist\":%s}", i, object[0],
+			persist ? "true" : "false"), "pid"));
 }
 
 static void empty(long first, long n)
@@ -431,8 +432,8 @@ static void command_run(const char *line)
 		calls((int)a[0], (int)a[1], a[2]);
 	else if (!strcmp(name, "reload") && n == 2 && a[0] >= 0 && a[0] < n_subjects && a[1] >= 0 && a[1] <= LIMIT_IN_FLIGHT)
 		reload(&kinds[a[0]], &subjects[a[0]], (int)a[1]);
-	else if (!strcmp(name, "fill") && n == 2)
-		fill(a[0], a[1]);
+	else if ((!strcmp(name, "fill") || !strcmp(name, "crowd")) && n == 2)
+		fill(a[0], a[1], name[0] == 'f');
 	else if (!strcmp(name, "empty") && n == 2)
 		empty(a[0], a[1]);
 	else

@@ -47,6 +47,7 @@ static const struct key {
 	KEY(max_processes, KIND_U32, 0, 4194304), /* the kernel's largest pid_max */
 	KEY(max_open_files, KIND_U32, 0, 1048576), /* the kernel's usual fs.nr_open */
 	KEY(max_file_size_bytes, KIND_U64, 0, INT64_MAX),
+	KEY(spare_hosts, KIND_U32, 0, LIMIT_SPARES),
 	KEY(max_jobs, KIND_U32, 1, LIMIT_JOBS),
 	KEY(compile_memory_bytes, KIND_U64, 16u << 20, INT64_MAX), /* with less no compiler starts */
 	KEY(compile_timeout_ms, KIND_U32, 100, 3600000),
@@ -121,6 +122,7 @@ void config_defaults(struct config *c, uid_t uid)
 		.uid_first = 1879048192,
 		.uid_count = 1048576,
 		.max_sandboxes = LIMIT_SANDBOXES,
+		.spare_hosts = DEFAULT_SPARES,
 		.max_jobs = 2,
 		.compile_memory_bytes = DEFAULT_COMPILE_MEMORY_BYTES,
 		.compile_timeout_ms = DEFAULT_COMPILE_TIMEOUT_MS,

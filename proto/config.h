@@ -38,6 +38,7 @@ struct config {
 	uint64_t max_memory_bytes;                 /* ceilings that the spawner checks each spawn against; 0: none */
 	uint32_t max_processes, max_open_files;
 	uint64_t max_file_size_bytes;
+	uint32_t spare_hosts;                      /* of each profile in use: processes that wait for a sandbox; 0: none are made in advance */
 	uint32_t max_jobs;
 	uint64_t compile_memory_bytes;
 	uint32_t compile_timeout_ms;

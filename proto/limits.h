@@ -63,6 +63,8 @@
 #define LIMIT_FRESH_AT_ONCE     4      /* zygotes of a single host each, being made beside each other; further ones wait */
 #define DEFAULT_ZYGOTE_HOSTS    10000  /* of one zygote: those after it have another layout and stack canary; and what a zygote lost would not be lost for ever */
 #define DEFAULT_ZYGOTE_AGE_MS   3600000
+#define LIMIT_SPARES            16     /* of one profile: a burst of as many starts finds its processes made */
+#define DEFAULT_SPARES          4      /* about 0.2 MiB each, kernel included */
 #define LIMIT_SPEC_BYTES        (64u << 10)
 #define LIMIT_LOG_RING_BYTES    (64u << 10)
 #define LIMIT_UIDS_PER_SLICE    256

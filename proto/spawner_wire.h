@@ -74,8 +74,8 @@ enum spawner_op {
 	SPAWNER_HOLD,       /* sandbox; fd: sealed spec -> OK (uid) | ERROR. Makes entry, uid, objects folder */
 	SPAWNER_KEEP,       /* sandbox, kind = enum spawner_keep; fd: what to keep, none: drop it -> OK | ERROR */
 	SPAWNER_FORGET,     /* sandbox: no host may live (else ERROR EBUSY) -> OK. uid freed, folder removed */
-	SPAWNER_START,      /* sandbox, limits, name = profile, flags: SPAWNER_F_FRESH -> STARTED (generation; fds: channel, stdout, stderr) | ERROR (EBUSY: one
-	                       lives). The process comes after the answer: BORN, or EXITED with the step that failed. What is sent to it
+	SPAWNER_START,      /* sandbox, limits, name = profile; fd: sealed spec, kept first, or none; flags FRESH, and HOLD: HOLD with that spec, first
+	                       -> STARTED (generation, uid; fds: channel, stdout, stderr) | ERROR (EBUSY: one lives; flags HOLD: it isn't even held). pid 0: the process comes after the answer: BORN, or EXITED with the step that failed. What is sent to it
 	                       meanwhile waits in its channel */
 	SPAWNER_SIGNAL,     /* sandbox, generation, kind = enum spawner_signal -> OK | ERROR (ESRCH: gone, or another generation) */
 	SPAWNER_ACK_EXIT,   /* sandbox, generation: the exit status may be forgotten. No reply. */
@@ -130,6 +130,7 @@ enum spawner_job { SPAWNER_JOB_COMPILE_C = 1 };
 #define SPAWNER_F_TIMED_OUT 0x80u /* JOB_DONE: ended by its time limit */
 #define SPAWNER_F_KILLED    0x100u /* DENIED: the process is killed for it */
 #define SPAWNER_F_LAST      0x200u
+#define SPAWNER_F_HOLD      0x400u /* START: the sandbox is new; ERROR of it: it is not held */
 #define SPAWNER_F_FRESH     0x800u /* START: an address space of its own, made by an exec for this host alone */
 
 /* Exit status of a control that can't start for a reason that a successor would find too (a registry of a newer format): the spawner ends. */

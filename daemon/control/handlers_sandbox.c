@@ -16,55 +16,18 @@
 #include "proto/clock.h"
 #include "proto/fd.h"
 
-/* ---- create: code -> held by the spawner -> first start; on any failure nothing is left ---- */
+/* ---- create: code -> held by the spawner, and first start; on any failure nothing is left ---- */
 
-/* Its request is answered when nothing is left (sandbox_gone). */
-static void create_failed(struct sandbox *sb, const struct err *e)
-{
-	struct rpc_request *r = sb->request;
-
-	sb->request = NULL;
-	if (r) {
-		sb->gone_request = r;
-		sb->gone_error = *e;
-	}
-	events_add(sb->control->events, "sandbox.create_failed", sb->spec.id, sb->spec.owner, "why", e->text);
-	sandbox_fact(sb, LIFE_BEGIN_FAILED, LIFE_EXIT_NORMAL);
-}
-
-static void create_held(void *ctx, const struct spawner_message *m, int *fds, size_t n_fds)
-{
-	struct sandbox *sb = ctx;
-	struct err e = ERR_INIT;
-	char text[sizeof m->text];
-
-	(void)fds;
-	(void)n_fds;
-	if (m->op != SPAWNER_OK) {
-		text_clean(text, sizeof text, m->text, strnlen(m->text, sizeof m->text));
-		err_set(&e, m->status == EMFILE ? ERR_LIMIT_EXCEEDED : ERR_UNAVAILABLE, "the spawner can't hold another sandbox: %s", text);
-		if (!sb->forgetting)
-			create_failed(sb, &e);
-	} else if (!sb->forgetting && !sandbox_request(sb, LIFE_CREATE_START, false, sb->request)) {
-		err_set(&e, ERR_WRONG_STATE, "create of %s was overtaken by another request", sb->spec.id);
-		create_failed(sb, &e);
-	}
-	sandbox_release(sb);
-}
-
-static void create_hold(struct sandbox *sb)
+/* The spawner is asked to hold it and to start it in one request (start.c). */
+static void create_start(struct sandbox *sb)
 {
 	struct err e = ERR_INIT;
-	struct spawner_message m;
-	int fd = spec_memfd(sb, true, &e);
 
-	spawner_message_init(&m, SPAWNER_HOLD, sb->spec.id);
-	sandbox_hold(sb);
-	if (fd < 0 || spawner_request(sb->control->spawner, &m, &fd, 1, create_held, sb, &e) == 0) {
-		create_failed(sb, &e);
-		sandbox_release(sb);
-	}
-	fd_close(&fd);
+	sb->hold_due = true;
+	if (sandbox_request(sb, LIFE_CREATE_START, false, sb->request))
+		return;
+	err_set(&e, ERR_WRONG_STATE, "create of %s was overtaken by another request", sb->spec.id);
+	sandbox_create_failed(sb, &e);
 }
 
 static void create_code_done(struct code *k, const struct err *e)
@@ -76,7 +39,7 @@ static void create_code_done(struct code *k, const struct err *e)
 	} else if (e) {
 		sb->create_warnings = k->diagnostics;
 		k->diagnostics = NULL;
-		create_failed(sb, e);
+		sandbox_create_failed(sb, e);
 	} else {
 		sb->candidate = (struct version){ .bytes = k->object->size, .author = sb->spec.owner, .from_source = k->source != NULL };
 		(void)snprintf(sb->candidate.sha256, sizeof sb->candidate.sha256, "%s", k->sha256);
@@ -88,7 +51,7 @@ static void create_code_done(struct code *k, const struct err *e)
 		k->diagnostics = NULL;
 		if (k->source)
 			sandbox_fact(sb, LIFE_COMPILE_END, LIFE_EXIT_NORMAL);
-		create_hold(sb);
+		create_start(sb);
 	}
 	sb->create_code = NULL;
 	code_fini(k);
@@ -160,8 +123,8 @@ static const struct rpc_done *life_request(struct control *c, struct rpc_request
 		return rpc_error(r, &e, NULL);
 	if (sb->create_code && type == LIFE_DESTROY)
 		code_cancel(sb->create_code);
-	if (type == LIFE_DESTROY)
-		code_cancel(&sb->reload.code); /* where a reload is being compiled */
+	if (type == LIFE_DESTROY && sb->reload.code)
+		code_cancel(sb->reload.code); /* where a reload is being compiled */
 	if (sb->member)
 		return group_sandbox_request(sb, r, type, keep);
 	taken = rpc_pending(r); /* before: what is as asked already is answered at once */

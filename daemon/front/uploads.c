@@ -12,6 +12,7 @@
 
 #include "daemon/front/rpc_peer.h"
 #include "daemon/store/blob.h"
+#include "daemon/store/elf_check.h"
 #include "daemon/store/storage.h"
 #include "proto/json_out.h"
 #include "proto/names.h"
@@ -240,7 +241,10 @@ static void hash_work(struct storage_job *job)
 {
 	struct upload *u = (struct upload *)job;
 
+	struct elf_info ignored;
+
 	blob_hash(u->blob);
+	u->blob->is_checked = elf_check(u->blob->data, u->blob->size, &ignored, NULL) == 0; /* a source isn't, and needn't */
 	job->status = 0;
 }
 

@@ -37,6 +37,7 @@ struct host_waiting {
 
 struct host {
 	int channel_fd;
+	struct host_incoming incoming;
 	uint64_t generation; /* of the first message; 0: none came yet */
 	uint64_t last_call;  /* number of the last CALL that came; 0: none */
 	enum host_phase phase;
@@ -47,13 +48,13 @@ struct host {
 	struct copy rehearsal, saving, showing;
 	uint64_t rehearsal_serial, saving_serial, showing_number;
 	struct prepare prepare;    /* memory for the reload that is at work */
-	struct replies replies;
 	struct host_waiting *first, **last;
 	unsigned n_waiting;
 	bool trim_due;   /* what the start needed is given back when nothing comes for a while */
 	bool came_empty; /* the last receive brought no message: it may not wait for one */
 	bool stopped; /* the loop ends */
 	int exit_status;
+	struct replies replies; /* last: most of it is never touched */
 };
 
 /* What a message is answered with. Waits until the channel takes it; a closed channel ends the process. */

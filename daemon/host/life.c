@@ -3,6 +3,7 @@
  * The host's own life: confine, start a module (fresh or with a state), stop it. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "daemon/host/attention.h"
@@ -13,6 +14,7 @@
 #include "daemon/host/order.h"
 #include "daemon/host/serve.h"
 #include "daemon/host/zygote/walls.h"
+#include "daemon/host/zygote/zygote.h"
 #include "proto/clock.h"
 #include "proto/fault.h"
 #include "proto/sandbox_module.h"
@@ -42,6 +44,8 @@ void life_begin(struct host *h, const struct host_message *head, const char *bod
 	struct err e = ERR_INIT;
 	struct confine c;
 
+	if (walls.spare)
+		(void)prctl(PR_SET_NAME, HOST_NAME, 0, 0, 0);
 	if (h->begun)
 		death_end(HOST_EXIT_CONTRACT, "a second BEGIN");
 	if (confine_parse(&c, body, head->body_bytes, h->channel_fd, &e) < 0)

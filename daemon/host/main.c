@@ -16,6 +16,7 @@
 #include "daemon/host/death.h"
 #include "daemon/host/orphans.h"
 #include "daemon/host/serve.h"
+#include "daemon/host/warm.h"
 #include "daemon/host/zygote/zygote.h"
 #include "proto/fd.h"
 #include "proto/spawner_wire.h"
@@ -104,6 +105,10 @@ int main(int argc, char **argv)
 		death_end(HOST_EXIT_RESOURCE, e.text);
 
 	serve_init(&host, HOST_FD_CHANNEL);
+	if (walls.spare) {
+		warm_up();
+		(void)prctl(PR_SET_NAME, SPARE_NAME, 0, 0, 0);
+	}
 	serve(&host);
 	serve_fini(&host);
 

@@ -8,7 +8,8 @@
 
 void replies_init(struct replies *r)
 {
-	*r = (struct replies){ .next = 1 };
+	r->first = r->n = r->bytes = 0;
+	r->next = 1;
 }
 
 static void drop_oldest(struct replies *r)

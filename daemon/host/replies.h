@@ -19,10 +19,10 @@ struct reply {
 };
 
 struct replies {
-	struct reply kept[LIMIT_REPLIES_UNACKED]; /* a ring */
 	size_t first, n;
 	size_t bytes;
 	uint64_t next; /* sequence of the next reply; starts at 1 */
+	struct reply kept[LIMIT_REPLIES_UNACKED]; /* a ring; last, since an idle process touches none of it */
 };
 
 void replies_init(struct replies *r);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <malloc.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@
 
 #define TRIM_AFTER_MS    200
 #define TRIM_STACK_BYTES (128u << 10) /* below the loop; more than a start uses */
+#define TRIM_FRAMES_BYTES 1024        /* of what trim calls */
 
 /* Calls that control may have sent, and a transaction behind them. */
 #define WAITING_MOST (LIMIT_CALLS_IN_HOST + 16)
@@ -411,11 +413,14 @@ static int wait_ms(const struct host *h)
 static void trim(struct host *h)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	uintptr_t here = (uintptr_t)__builtin_frame_address(0) & ~(page - 1);
+	uintptr_t here = ((uintptr_t)__builtin_frame_address(0) - TRIM_FRAMES_BYTES) & ~(page - 1);
+	uintptr_t begin = ((uintptr_t)h->incoming.buffer + page - 1) & ~(page - 1);
+	uintptr_t end = ((uintptr_t)h->incoming.buffer + LIMIT_MESSAGE_BYTES) & ~(page - 1);
 
 	h->trim_due = false;
 	(void)malloc_trim(0);
-	(void)madvise((void *)(here - TRIM_STACK_BYTES), TRIM_STACK_BYTES - 2 * page, MADV_DONTNEED);
+	(void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* the next message is received into it anew */
+	(void)madvise((void *)(here - TRIM_STACK_BYTES), TRIM_STACK_BYTES, MADV_DONTNEED);
 }
 
 /* true: the channel has something; or nothing else can come, and the receive itself waits, which spares a system call per message. */
@@ -448,7 +453,13 @@ static bool wait_for_work(struct host *h)
 
 void serve_init(struct host *h, int channel_fd)
 {
-	*h = (struct host){ .channel_fd = channel_fd, .phase = HOST_PHASE_EMPTY };
+	struct err e = ERR_INIT;
+
+	memset(h, 0, offsetof(struct host, replies)); /* not those: pages that are never written to are shared with the zygote */
+	h->channel_fd = channel_fd;
+	h->phase = HOST_PHASE_EMPTY;
+	if (host_incoming_init(&h->incoming, &e) < 0)
+		death_end(HOST_EXIT_RESOURCE, e.text);
 	h->last = &h->first;
 	copy_init(&h->rehearsal, "rehearsal");
 	copy_init(&h->saving, "save");
@@ -458,15 +469,10 @@ void serve_init(struct host *h, int channel_fd)
 
 void serve(struct host *h)
 {
-	struct host_incoming in;
-	struct err e = ERR_INIT;
-
-	if (host_incoming_init(&in, &e) < 0)
-		death_end(HOST_EXIT_RESOURCE, e.text);
 	while (!h->stopped) {
 		death_if_forked();
 		if (wait_for_work(h))
-			take_message(h, &in);
+			take_message(h, &h->incoming);
 		if (!h->stopped && (copy_running(&h->rehearsal) || copy_running(&h->saving) || h->prepare.running))
 			txn_progress(h, clock_monotonic_us());
 		if (!h->stopped && copy_running(&h->showing))
@@ -477,7 +483,6 @@ void serve(struct host *h)
 		if (orphans_due_us() != INT64_MAX)
 			orphans_reap(h->rehearsal.pid, h->saving.pid, clock_monotonic_us());
 	}
-	host_incoming_fini(&in);
 }
 
 void serve_fini(struct host *h)
@@ -485,4 +490,5 @@ void serve_fini(struct host *h)
 	while (h->first)
 		drop_first(h);
 	replies_fini(&h->replies);
+	host_incoming_fini(&h->incoming);
 }

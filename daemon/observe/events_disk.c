@@ -23,7 +23,7 @@ static void batch_work(struct storage_job *job)
 	job->status = event_files_append(b->ev->files, b->lines.data, b->lines.size, b->first, b->last, clock_wall_ms(), &job->err);
 }
 
-static void submit(struct events *ev)
+static void submit(struct events *ev, void (*how)(struct storage *, struct storage_job *))
 {
 	struct event_batch *b = ev->batch;
 
@@ -33,7 +33,7 @@ static void submit(struct events *ev)
 	ev->n_batches++;
 	b->job.work = batch_work;
 	b->job.done = batch_done;
-	storage_submit(ev->storage, &b->job);
+	how(ev->storage, &b->job);
 }
 
 static void batch_done(struct storage_job *job)
@@ -54,7 +54,7 @@ static void batch_done(struct storage_job *job)
 	if (ev->n_batches > 0)
 		return;
 	if (ev->batch && ev->storage)
-		submit(ev);
+		submit(ev, storage_submit_lazily);
 	else if (ev->pending && !ev->batch && !is_at_end)
 		event_pending_written(ev->pending);
 }
@@ -95,13 +95,13 @@ void events_disk_add(struct events *ev, const struct event *x)
 		event_pending_add(ev->pending, seq, lines->data + lines->size - x->size - 1, x->size + 1u);
 	}
 	if (ev->n_batches == 0)
-		submit(ev);
+		submit(ev, storage_submit_lazily); /* a control that is killed meanwhile has left them in `pending` */
 }
 
 void events_close(struct events *ev)
 {
 	if (ev->storage)
-		submit(ev);
+		submit(ev, storage_submit);
 	ev->storage = NULL;
 }
 
@@ -254,7 +254,7 @@ static void ask_files(struct events_read *rd)
 {
 	struct events *ev = rd->ev;
 
-	submit(ev);
+	submit(ev, storage_submit);
 	rd->job.work = files_work;
 	rd->job.done = files_done;
 	storage_submit(ev->storage, &rd->job);

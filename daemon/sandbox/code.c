@@ -75,11 +75,14 @@ static void code_fail(struct code *k)
 	storage_submit(k->control->storage, &k->job);
 }
 
+/* What was checked when it was uploaded needn't be for a create; a reload also tells what the check found. */
 static void code_ingest(struct code *k)
 {
+	bool skips = k->object && k->object->is_checked && k->request && rpc_method(k->request) == &methods[METHOD_SANDBOX_CREATE];
+
 	k->job.work = ingest_work;
 	k->job.done = ingest_done;
-	storage_submit(k->control->storage, &k->job);
+	(skips ? storage_skip : storage_submit)(k->control->storage, &k->job);
 }
 
 /* The compiler's text: control characters but newline and tab become '?', as does what isn't UTF-8. */

@@ -18,7 +18,7 @@ struct code {
 	struct control *control;
 	const struct rpc_request *request; /* may go away only with the owner's consent: it waits for `done` */
 	struct blob *source, *object;      /* references */
-	struct elf_info elf;
+	struct elf_info elf;               /* of the object, but for a create */
 	char sha256[SHA256_HEX_BYTES + 1]; /* of the object wanted */
 	char source_name[LIMIT_ID_BYTES + 1]; /* "" for an object */
 	char folder[LIMIT_PATH_BYTES + 1]; /* "": stored objects lie in the state folder only */

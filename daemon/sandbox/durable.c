@@ -124,11 +124,10 @@ struct write {
 	struct control *control;
 	uint64_t number;
 	unsigned state_number;
-	bool delete_row, is_volatile;
+	bool delete_row;
 	struct database_row row;         /* owns its spec */
 	struct blob *object;             /* a reference, or NULL */
 	int state_fd;                    /* a duplicate, or -1 */
-	char folder[LIMIT_PATH_BYTES + 1]; /* of a volatile object */
 	struct tombstones *tombstones;   /* rows that an earlier write could not delete; owned */
 	void (*done)(struct sandbox *sb, const struct err *e);
 };
@@ -138,9 +137,7 @@ static void write_work(struct storage_job *job)
 	struct write *w = (struct write *)job;
 	int dir = storage_dir_fd(w->control->storage);
 
-	if (w->is_volatile)
-		job->status = objects_put_volatile(w->folder, w->object, &job->err);
-	else if (w->object)
+	if (w->object)
 		job->status = objects_put(dir, w->object, &job->err);
 	if (job->status == 0 && w->state_fd >= 0)
 		job->status = states_put(dir, w->state_fd, w->row.state_bytes, w->row.state_sha256, &job->err);
@@ -206,7 +203,7 @@ static void write_done(struct storage_job *job)
 
 	sb->disk.pending--;
 	files_writes(c, -1);
-	if (w->number > sb->disk.ended && !w->is_volatile) {
+	if (w->number > sb->disk.ended) {
 		sb->disk.ended = w->number;
 		if (!e)
 			write_went_well(sb, w);
@@ -270,8 +267,7 @@ static void write_submit(struct sandbox *sb, struct write *w)
 {
 	w->number = ++sb->disk.begun;
 	sb->disk.pending++;
-	if (!w->is_volatile)
-		w->tombstones = files_tombstones(sb->control, sb->spec.id);
+	w->tombstones = files_tombstones(sb->control, sb->spec.id);
 	sandbox_hold(sb);
 	files_writes(sb->control, 1);
 	storage_submit(sb->control->storage, &w->job);
@@ -304,13 +300,6 @@ void durable_create(struct sandbox *sb, void (*done)(struct sandbox *sb, const s
 
 	if (w)
 		w->object = blob_ref(sb->create_object);
-	if (w && !sb->spec.persist) {
-		w->is_volatile = true;
-		w->job.write = NULL;
-		sandbox_folder(sb, w->folder);
-		write_submit(sb, w);
-		return;
-	}
 	sb->disk.wanted = true;
 	sb->disk.state = LIFE_STARTING;
 	if (w && row_fill(sb, SPEC_AS_COMMITTED, w, &e) == 0) {

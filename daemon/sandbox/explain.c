@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The decision log of a sandbox: filled by each step of its life, kept in its spec, told by `explain`. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +41,7 @@ void explain_save(const struct sandbox *sb, struct json_out *o)
 {
 	struct buf text = BUF_INIT;
 
-	base64_encode(&text, &sb->decisions, sizeof sb->decisions);
+	base64_encode(&text, &sb->decisions, offsetof(struct decisions, at) + decisions_count(&sb->decisions) * sizeof sb->decisions.at[0]);
 	json_out_text(o, "decisions", buf_text(&text));
 	buf_fini(&text);
 }
@@ -48,11 +49,15 @@ void explain_save(const struct sandbox *sb, struct json_out *o)
 void explain_load(struct sandbox *sb, struct json_span saved)
 {
 	uint8_t bytes[sizeof sb->decisions + 3];
+	struct decisions found = { 0 };
 	size_t size = 0;
 	char *text = json_string_dup(saved, &size);
+	int64_t n = text && size <= (sizeof bytes) / 3 * 4 ? base64_decode(bytes, text, size) : 0;
 
-	if (text && size <= (sizeof bytes) / 3 * 4 && base64_decode(bytes, text, size) == (int64_t)sizeof sb->decisions) {
-		memcpy(&sb->decisions, bytes, sizeof sb->decisions);
+	if (n >= (int64_t)offsetof(struct decisions, at) && n <= (int64_t)sizeof found) {
+		memcpy(&found, bytes, (size_t)n);
+		if ((size_t)n >= offsetof(struct decisions, at) + decisions_count(&found) * sizeof found.at[0]) /* an earlier version kept all places */
+			sb->decisions = found;
 		decisions_sanitise(&sb->decisions);
 	}
 	free(text);

@@ -144,7 +144,7 @@ static void stream_read(struct host_link *l, int which, size_t most)
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n == 0)
+		if (n == 0 && l->streams[which].data)
 			uv_poll_stop(&l->streams[which]);
 		if (n <= 0)
 			return;
@@ -177,13 +177,6 @@ int host_link_open(struct host_link *l, uv_loop_t *loop, uint64_t generation, in
 	}
 	l->open_handles = 1;
 	l->channel.data = l;
-	for (int i = 0; i < 2; i++) {
-		if (uv_poll_init(loop, &l->streams[i], l->stream_fds[i]) < 0)
-			continue; /* its output is lost, the sandbox is not */
-		l->open_handles++;
-		l->streams[i].data = l;
-		uv_poll_start(&l->streams[i], UV_READABLE, stream_cb);
-	}
 	link_poll(l);
 	return 0;
 fail:
@@ -191,6 +184,19 @@ fail:
 	fd_close(&l->stream_fds[0]);
 	fd_close(&l->stream_fds[1]);
 	return -1;
+}
+
+void host_link_read_output(struct host_link *l)
+{
+	if (l->closing)
+		return;
+	for (int i = 0; i < 2; i++) {
+		if (uv_poll_init(l->channel.loop, &l->streams[i], l->stream_fds[i]) < 0)
+			continue; /* its output is lost, the sandbox is not */
+		l->open_handles++;
+		l->streams[i].data = l;
+		uv_poll_start(&l->streams[i], UV_READABLE, stream_cb);
+	}
 }
 
 bool host_link_is_open(const struct host_link *l)

@@ -43,6 +43,8 @@ struct host_link {
 /* Takes the three descriptors on success and on failure. -1 with err: nothing to close. */
 int host_link_open(struct host_link *l, uv_loop_t *loop, uint64_t generation, int channel_fd, int stdout_fd, int stderr_fd,
 	const struct host_link_owner *owner, void *ctx, struct err *e);
+/* From now on what comes through the pipes is read; once. What had come before is there. */
+void host_link_read_output(struct host_link *l);
 bool host_link_is_open(const struct host_link *l);
 /* The host has ended: reads what is left of channel and pipes (bounded), giving it to the owner. */
 void host_link_drain(struct host_link *l);

@@ -7,6 +7,7 @@
 
 #include "daemon/sandbox/sandbox.h"
 #include "daemon/observe/events.h"
+#include "proto/fd.h"
 #include "proto/clock.h"
 
 static void answer_error(struct sandbox *sb, const struct err *e, cJSON *extra_take)
@@ -27,8 +28,8 @@ static void refuse(struct sandbox *sb, const struct err *e)
 	struct err copy = *e;
 
 	err_prefix(&copy, "reload of %s", sb->spec.id);
-	if (sb->reload.code.diagnostics)
-		cJSON_AddStringToObject(extra, "output", sb->reload.code.diagnostics);
+	if (sb->reload.code && sb->reload.code->diagnostics)
+		cJSON_AddStringToObject(extra, "output", sb->reload.code->diagnostics);
 	events_add(sb->control->events, "reload.refused", sb->spec.id, sb->spec.owner, "why", copy.text);
 	answer_error(sb, &copy, extra);
 }
@@ -43,7 +44,7 @@ static void answer_no_change(struct sandbox *sb)
 	cJSON_AddStringToObject(result, "outcome", "no_change");
 	cJSON_AddNumberToObject(result, "from", sb->versions.current);
 	cJSON_AddNumberToObject(result, "to", sb->versions.current);
-	cJSON_AddStringToObject(result, "sha256", sb->reload.code.sha256);
+	cJSON_AddStringToObject(result, "sha256", sb->reload.code ? sb->reload.code->sha256 : "");
 	if (r)
 		durable_answer(sb, r, result);
 	else
@@ -66,7 +67,7 @@ static void set_timeouts(struct sandbox *sb)
 
 static void candidate_set(struct sandbox *sb)
 {
-	const struct code *k = &sb->reload.code;
+	const struct code *k = sb->reload.code;
 	const struct version *known = versions_find_object(&sb->versions, k->sha256);
 
 	sb->candidate = known ? *known : (struct version){ .bytes = k->object->size, .author = rpc_uid(sb->reload.request),
@@ -97,7 +98,6 @@ static void code_done(struct code *k, const struct err *e)
 	struct sandbox *sb = sandbox_of(k->ctx);
 	struct err wrong = ERR_INIT;
 
-	sb->reload.has_code = true;
 	if (e) {
 		refuse(sb, e);
 	} else if (strcmp(k->sha256, versions_current(&sb->versions) ? versions_current(&sb->versions)->sha256 : "") == 0 &&
@@ -138,24 +138,37 @@ static int reload_check(struct sandbox *sb, struct err *e)
 	return 0;
 }
 
+static const struct rpc_done *refuse_memory(const struct sandbox *sb, struct rpc_request *r)
+{
+	struct err e = ERR_INIT;
+
+	err_set(&e, ERR_INTERNAL, "no memory for a reload of %s", sb->spec.id);
+	return rpc_error(r, &e, NULL);
+}
+
 const struct rpc_done *sandbox_reload(struct sandbox *sb, struct rpc_request *r)
 {
+	struct code *code;
 	char folder[LIMIT_PATH_BYTES + 1];
 	struct err e = ERR_INIT;
 
 	if (reload_check(sb, &e) < 0)
 		return rpc_error(r, &e, NULL);
-	sb->reload = (struct reload){ .active = true, .request = r };
+	code = calloc(1, sizeof *code);
+	if (!code)
+		return refuse_memory(sb, r);
+	sb->reload = (struct reload){ .active = true, .request = r, .code = code };
 	sb->reload.is_check = rpc_method(r) == &methods[METHOD_STATE_CHECK] || rpc_bool(r, "check", false);
 	sb->reload.force = !sb->reload.is_check && rpc_bool(r, "force", false);
 	sandbox_hold(sb);
 	sandbox_folder(sb, folder);
-	code_begin(&sb->reload.code, sb->control, r, sb->spec.persist ? NULL : folder, code_done, sb);
+	code_begin(code, sb->control, r, sb->spec.persist ? NULL : folder, code_done, sb);
 	return rpc_pending(r);
 }
 
 const struct rpc_done *sandbox_rollback(struct sandbox *sb, struct rpc_request *r)
 {
+	struct code *code;
 	char folder[LIMIT_PATH_BYTES + 1];
 	uint32_t number = (uint32_t)rpc_integer(r, "version", sb->versions.previous);
 	const struct version *v = versions_find(&sb->versions, number);
@@ -177,11 +190,16 @@ const struct rpc_done *sandbox_rollback(struct sandbox *sb, struct rpc_request *
 		err_prefix(&e, "rollback of %s to version %u", sb->spec.id, number);
 		return rpc_error(r, &e, NULL);
 	}
+	code = calloc(1, sizeof *code);
+	if (!code) {
+		fd_close(&left.fd);
+		return refuse_memory(sb, r);
+	}
 	sb->reload = (struct reload){ .active = true, .request = r, .is_rollback = true, .force = rpc_bool(r, "force", false),
-		.from_saved = from_saved, .left = left };
+		.code = code, .from_saved = from_saved, .left = left };
 	sandbox_hold(sb);
 	sandbox_folder(sb, folder);
-	code_begin_stored(&sb->reload.code, sb->control, v->sha256, sb->spec.persist ? NULL : folder, code_done, sb);
+	code_begin_stored(code, sb->control, v->sha256, sb->spec.persist ? NULL : folder, code_done, sb);
 	return rpc_pending(r);
 }
 
@@ -191,6 +209,7 @@ const struct rpc_done *sandbox_state_set(struct sandbox *sb, struct rpc_request 
 	struct json_span patch = rpc_param(r, "state");
 	char folder[LIMIT_PATH_BYTES + 1];
 	struct err e = ERR_INIT;
+	struct code *code;
 
 	if (reload_check(sb, &e) < 0)
 		return rpc_error(r, &e, NULL);
@@ -198,15 +217,20 @@ const struct rpc_done *sandbox_state_set(struct sandbox *sb, struct rpc_request 
 		err_set(&e, ERR_LIMIT_EXCEEDED, "what is to be set has %zu bytes, more than %u", patch.size, LIMIT_PATCH_BYTES);
 		return rpc_error(r, &e, NULL);
 	}
-	sb->reload = (struct reload){ .active = true, .request = r, .patch = strndup(patch.at, patch.size) };
+	code = calloc(1, sizeof *code);
+	if (!code)
+		return refuse_memory(sb, r);
+	sb->reload = (struct reload){ .active = true, .request = r, .code = code, .patch = strndup(patch.at, patch.size) };
 	if (!sb->reload.patch) {
 		sb->reload.active = false;
+		sb->reload.code = NULL;
+		free(code);
 		err_set(&e, ERR_INTERNAL, "no memory for what is to be set");
 		return rpc_error(r, &e, NULL);
 	}
 	sandbox_hold(sb);
 	sandbox_folder(sb, folder);
-	code_begin_stored(&sb->reload.code, sb->control, v->sha256, sb->spec.persist ? NULL : folder, code_done, sb);
+	code_begin_stored(code, sb->control, v->sha256, sb->spec.persist ? NULL : folder, code_done, sb);
 	return rpc_pending(r);
 }
 
@@ -280,9 +304,10 @@ static cJSON *success_json(const struct sandbox *sb, const struct txn_actions *a
 		cJSON_AddNumberToObject(result, "probation_ms", sb->spec.probation_ms);
 	if (a->host_gone)
 		cJSON_AddBoolToObject(result, "ended_after_commit", true);
-	globals_json(&rl->code.elf, result);
-	if (rl->code.diagnostics)
-		cJSON_AddStringToObject(cJSON_AddObjectToObject(result, "compiler"), "warnings", rl->code.diagnostics);
+	if (rl->code)
+		globals_json(&rl->code->elf, result);
+	if (rl->code && rl->code->diagnostics)
+		cJSON_AddStringToObject(cJSON_AddObjectToObject(result, "compiler"), "warnings", rl->code->diagnostics);
 	return result;
 }
 
@@ -301,9 +326,10 @@ static cJSON *checked_json(const struct sandbox *sb)
 	cJSON_AddNumberToObject(result, "total_us", (double)(clock_monotonic_us() - rl->began_us));
 	cJSON_AddNumberToObject(result, "state_bytes", (double)rl->state_bytes);
 	add_raw(result, "report", rl->report);
-	globals_json(&rl->code.elf, result);
-	if (rl->code.diagnostics)
-		cJSON_AddStringToObject(cJSON_AddObjectToObject(result, "compiler"), "warnings", rl->code.diagnostics);
+	if (rl->code)
+		globals_json(&rl->code->elf, result);
+	if (rl->code && rl->code->diagnostics)
+		cJSON_AddStringToObject(cJSON_AddObjectToObject(result, "compiler"), "warnings", rl->code->diagnostics);
 	return result;
 }
 

@@ -3,10 +3,12 @@
  * A sandbox is freed when three things have come together, in any order: it is gone (out of the registry, nothing wanted), its
  * timers are closed, and every operation that holds its address (a job of the storage thread, a reply of the spawner) has called back. */
 #include "daemon/sandbox/sandbox.h"
+#include "daemon/sandbox/shared_text.h"
 
 #include <assert.h>
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,10 +18,14 @@
 #include "daemon/control/spawner_link.h"
 #include "daemon/observe/events.h"
 #include "proto/clock.h"
+#include "proto/ebb.h"
 #include "proto/fd.h"
 #include "proto/log.h"
 
 #define SANDBOX_MAGIC 0x5a4db0c5u
+
+static struct ebb alive; /* how many there have been, and are, those included that are gone and not freed */
+static size_t n_alive;
 
 static void call_timer_cb(uv_timer_t *timer)
 {
@@ -50,6 +56,7 @@ struct sandbox *sandbox_new(struct control *c, struct spec *spec_take, struct er
 		err_set(e, ERR_INTERNAL, "no memory for another sandbox");
 		return NULL;
 	}
+	ebb_rises(&alive, ++n_alive);
 	sb->magic = SANDBOX_MAGIC;
 	sb->control = c;
 	sb->spec = *spec_take;
@@ -87,16 +94,19 @@ static void sandbox_free(struct sandbox *sb)
 	sandbox_log_free(sb->log);
 	blob_unref(sb->create_object);
 	free(sb->create_warnings);
-	free(sb->module);
-	free(sb->security);
+	(void)shared_text_free(sb->module);
+	(void)shared_text_free(sb->security);
 	sb->magic = 0;
 	free(sb);
 }
 
 static void sandbox_free_when_done(struct sandbox *sb)
 {
-	if (sb->gone && sb->pending == 0 && sb->open_handles == 0)
-		sandbox_free(sb);
+	if (!sb->gone || sb->pending > 0 || sb->open_handles > 0)
+		return;
+	sandbox_free(sb);
+	if (ebb_is_low(&alive, --n_alive))
+		(void)malloc_trim(0);
 }
 
 void sandbox_hold(struct sandbox *sb)

@@ -123,8 +123,7 @@ struct host {
 struct reload {
 	bool active;                     /* the request is taken: compiling, checking or in transaction */
 	struct rpc_request *request;
-	struct code code;
-	bool has_code;
+	struct code *code;               /* owned; NULL: none was asked for */
 	bool is_rollback, is_check, backwards;
 	bool force;                      /* also what is quarantined */
 	char *patch;                     /* state.set: a JSON object, owned; NULL: none */
@@ -138,7 +137,8 @@ struct reload {
 	int64_t held_us, pause_us;       /* how long: what callers may see beyond the calls before theirs, and what the reload itself took */
 	int64_t took_us[TXN_STEP__N];
 	uint64_t state_bytes;
-	char *report, *module, *pinned;  /* JSON from the host, owned */
+	char *report, *pinned;           /* JSON from the host, owned */
+	const char *module;              /* the same, shared_text */
 	struct err error;                /* what the failing step said */
 };
 
@@ -191,12 +191,15 @@ struct sandbox {
 	struct on_disk disk;
 	char *create_warnings;
 	bool put_pending, put_failed;
+	bool hold_due;                   /* the spawner doesn't hold it: the next START asks for that too */
+	bool place_due, place_state;     /* the object, when START is answered; and a kept state first */
 	bool start_pending;              /* START was sent and not answered */
+	char placed_sha256[SHA256_HEX_BYTES + 1]; /* of the file that is kept for the next start; "": none */
 	uint64_t placed_serial;          /* the object of this serial lies where its host finds it */
 	struct err place_err;            /* of the start at work: not ERR_OK when it couldn't be placed */
 	struct err failure;              /* why the start at work failed */
 	char failure_step[LIMIT_ID_BYTES + 1]; /* the stage of the start that failed; "": not known */
-	char *module, *security;         /* JSON from READY and REPORT, owned; NULL: not known */
+	const char *module, *security;   /* JSON from READY and REPORT, shared_text; NULL: not known */
 	struct last_exit last_exit;
 	struct sandbox_log *log;
 	struct log_writer *log_writer;   /* NULL: the log is in memory only */
@@ -335,6 +338,7 @@ void overdue_update(struct sandbox *sb);    /* a call was sent or answered; its 
 /* ---- start.c ---- */
 void sandbox_start(struct sandbox *sb, enum life_from from);
 void sandbox_tell_host(struct sandbox *sb); /* what to load, once all that has to come before has come */
+void sandbox_create_failed(struct sandbox *sb, const struct err *e); /* before its life began: answered when nothing is left */
 void sandbox_put_object(struct sandbox *sb);
 void sandbox_denied(struct sandbox *sb, const struct spawner_message *m); /* a forbidden system call */
 void sandbox_born(struct sandbox *sb, const struct spawner_message *m); /* its pid is known */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/sandbox/sandbox.h"
+#include "daemon/sandbox/shared_text.h"
 #include "daemon/control/spawner_link.h"
 #include "daemon/observe/events.h"
 #include "proto/clock.h"
@@ -53,7 +54,7 @@ static void do_place(struct sandbox *sb)
 		return;
 	}
 	sb->candidate_serial = ++sb->last_serial;
-	sandbox_place(sb, sb->reload.code.object, sb->candidate.sha256, sb->candidate_serial, true, reload_placed);
+	sandbox_place(sb, sb->reload.code ? sb->reload.code->object : NULL, sb->candidate.sha256, sb->candidate_serial, true, reload_placed);
 }
 
 /* REHEARSE and LOAD: where the candidate lies and how it is to be taken. */
@@ -202,7 +203,7 @@ static void do_adopt(struct sandbox *sb)
 	sb->reload.to_hint = sb->reload.patch ? before : versions_commit(&sb->versions, &sb->candidate, clock_wall_ms());
 	sb->has_candidate = false;
 	if (sb->reload.module) {
-		free(sb->module);
+		(void)shared_text_free(sb->module);
 		sb->module = sb->reload.module;
 		sb->reload.module = NULL;
 	}
@@ -409,10 +410,11 @@ void sandbox_txn_begin(struct sandbox *sb, enum txn_mode mode)
 
 void reload_fini(struct reload *rl)
 {
-	if (rl->has_code)
-		code_fini(&rl->code);
+	if (rl->code)
+		code_fini(rl->code);
+	free(rl->code);
 	free(rl->report);
-	free(rl->module);
+	(void)shared_text_free(rl->module);
 	free(rl->pinned);
 	free(rl->patch);
 	if (rl->from_saved)

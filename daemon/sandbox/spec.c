@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "daemon/sandbox/sandbox.h"
+#include "daemon/sandbox/shared_text.h"
 #include "daemon/control/spawner_link.h"
 #include "proto/clock.h"
 #include "proto/fault.h"
@@ -468,6 +469,13 @@ static char *get_raw(struct json_span top, const char *name)
 	return v.at ? strndup(v.at, v.size) : NULL;
 }
 
+static const char *get_shared(struct json_span top, const char *name)
+{
+	struct json_span v = json_get(top, name);
+
+	return v.at ? shared_text(v.at, v.size) : NULL;
+}
+
 bool spec_is_newer(const char *json, size_t size)
 {
 	uint32_t format = 0;
@@ -519,8 +527,8 @@ int spec_load(struct sandbox *sb, const char *json, size_t size, struct err *e)
 	explain_load(sb, json_get(top, "decisions"));
 	s->config = get_raw(top, "config");
 	s->labels = get_raw(top, "labels");
-	sb->security = get_raw(top, "security");
-	sb->module = get_raw(top, "module");
+	sb->security = get_shared(top, "security");
+	sb->module = get_shared(top, "module");
 	text = json_string_dup(json_get(top, "life"), &size);
 	if (text && size <= sizeof life / 3 * 4 && base64_decode(life, text, size) == (int64_t)sizeof sb->life)
 		memcpy(&sb->life, life, sizeof sb->life);

@@ -24,9 +24,13 @@ struct place {
 	struct blob *object;             /* a reference, or NULL: read it from the store */
 	char sha256[SHA256_HEX_BYTES + 1];
 	char path[LIMIT_PATH_BYTES + 1];
-	char folder[LIMIT_PATH_BYTES + 1]; /* of volatile objects; "": they lie in the state folder */
+	char here[LIMIT_PATH_BYTES + 1];   /* the folder that it is placed in */
+	char folder[LIMIT_PATH_BYTES + 1]; /* the same, of volatile objects; "": they lie in the state folder */
 	uint64_t serial;
+	bool keeps;                      /* for a start: the file is kept for the next one */
+	bool is_kept;
 	bool put;
+	bool is_first;                   /* of a sandbox that touches no disk: put and placed are the same file */
 	int state_dir_fd;
 	char state_sha256[SHA256_HEX_BYTES + 1]; /* a kept state that must come from the disk first; "": none */
 	uint64_t state_bytes;
@@ -50,7 +54,9 @@ static void place_work(struct storage_job *job)
 			return;
 		}
 	}
-	if (p->put && p->object)
+	if (p->is_first)
+		job->status = objects_place_volatile(p->folder, p->object, p->path, &job->err);
+	else if (p->put && p->object)
 		job->status = p->folder[0] ? objects_put_volatile(p->folder, p->object, &job->err) :
 					     objects_put(p->state_dir_fd, p->object, &job->err);
 	else if (!p->object)
@@ -58,9 +64,10 @@ static void place_work(struct storage_job *job)
 					     objects_get(p->state_dir_fd, p->sha256, &read, &job->err);
 	if (job->status < 0)
 		;
-	else if (p->path[0] && objects_place(p->object ? p->object : read, p->path, &job->err) < 0)
+	else if (p->path[0] && !p->is_first && objects_place(p->object ? p->object : read, p->path, &job->err) < 0)
 		job->status = -1;
 	blob_unref(read);
+	p->is_kept = p->keeps && job->status == 0 && objects_keep_placed(p->here, p->path) == 0;
 }
 
 /* A kept state came from the disk: the spawner keeps it from now on. One that can't be read: the start begins anew, and says so. */
@@ -95,6 +102,8 @@ static void place_done(struct storage_job *job)
 	struct sandbox *sb = p->sandbox;
 
 	blob_unref(p->object);
+	if (p->keeps)
+		(void)snprintf(sb->placed_sha256, sizeof sb->placed_sha256, "%s", p->is_kept ? p->sha256 : "");
 	if (p->state_sha256[0])
 		state_read(sb, p);
 	p->placed(sb, p->serial, job->status == 0 ? NULL : &job->err);
@@ -103,7 +112,9 @@ static void place_done(struct storage_job *job)
 	sandbox_release(sb);
 }
 
-static void place_submit(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, bool put, bool with_state,
+enum place_what { PLACE_ONLY, PLACE_AND_PUT, PLACE_FOR_START, PLACE_FIRST };
+
+static void place_submit(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, enum place_what what, bool with_state,
 	void (*placed)(struct sandbox *, uint64_t, const struct err *))
 {
 	struct place *p = calloc(1, sizeof *p);
@@ -119,7 +130,10 @@ static void place_submit(struct sandbox *sb, struct blob *object, const char *sh
 	p->object = object ? blob_ref(object) : NULL;
 	(void)snprintf(p->sha256, sizeof p->sha256, "%s", sha256);
 	p->serial = serial;
-	p->put = put;
+	p->put = what == PLACE_AND_PUT;
+	p->is_first = what == PLACE_FIRST;
+	p->keeps = what >= PLACE_FOR_START;
+	sandbox_folder(sb, p->here);
 	p->state_dir_fd = storage_dir_fd(sb->control->storage);
 	p->placed = placed;
 	p->state_fd = -1;
@@ -139,7 +153,7 @@ static void place_submit(struct sandbox *sb, struct blob *object, const char *sh
 void sandbox_place(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, bool put,
 	void (*placed)(struct sandbox *, uint64_t, const struct err *))
 {
-	place_submit(sb, object, sha256, serial, put, false, placed);
+	place_submit(sb, object, sha256, serial, put ? PLACE_AND_PUT : PLACE_ONLY, false, placed);
 }
 
 /* Object and row of a create become durable while the process starts; all must be there before it is ready. */
@@ -252,6 +266,70 @@ static void place_failed(struct sandbox *sb)
 	sandbox_fact(sb, LIFE_HOST_FAILED, LIFE_EXIT_NORMAL);
 }
 
+/* It was placed while the process was being made. */
+static void start_placed(struct sandbox *sb, uint64_t serial, const struct err *error)
+{
+	if (serial != sb->last_serial || (!sb->start_pending && (!sb->host || sb->host->serial != serial))) {
+		char path[LIMIT_PATH_BYTES + 1];
+
+		sandbox_path(sb, serial, path); /* the start has ended meanwhile */
+		(void)unlink(path);
+		return;
+	}
+	if (error) {
+		sb->place_err = *error;
+		place_failed(sb);
+		return;
+	}
+	sb->placed_serial = serial;
+	sandbox_tell_host(sb);
+	if (sb->create_object && !sb->spec.persist)
+		sb->create_object = blob_unref(sb->create_object);
+	else if (sb->create_object && !sb->put_pending)
+		sandbox_put_object(sb);
+}
+
+/* What the process before was given is given to this one too: no other thread is needed for that. */
+static bool place_again(const struct sandbox *sb, const struct version *v)
+{
+	char folder[LIMIT_PATH_BYTES + 1], path[LIMIT_PATH_BYTES + 1];
+
+	if (fault_on || (sb->place_state && sb->disk.kept_there) || strcmp(sb->placed_sha256, v->sha256) != 0)
+		return false;
+	sandbox_folder(sb, folder);
+	sandbox_path(sb, sb->last_serial, path);
+	return objects_place_again(folder, path) == 0;
+}
+
+/* Now that its folder is there, which comes with the process. Where nothing goes to the disk, what the next processes of a new sandbox will
+ * load is put there by the same job. */
+static void place_now(struct sandbox *sb)
+{
+	const struct version *v = sandbox_running_version(sb);
+
+	sb->place_due = false;
+	if (v && place_again(sb, v)) {
+		sb->placed_serial = sb->last_serial;
+		return;
+	}
+	place_submit(sb, v ? NULL : sb->create_object, v ? v->sha256 : sb->candidate.sha256, sb->last_serial,
+		!v && !sb->spec.persist ? PLACE_FIRST : PLACE_FOR_START, sb->place_state, start_placed);
+}
+
+/* Its request is answered when nothing is left (sandbox_gone). */
+void sandbox_create_failed(struct sandbox *sb, const struct err *e)
+{
+	struct rpc_request *r = sb->request;
+
+	sb->request = NULL;
+	if (r) {
+		sb->gone_request = r;
+		sb->gone_error = *e;
+	}
+	events_add(sb->control->events, "sandbox.create_failed", sb->spec.id, sb->spec.owner, "why", e->text);
+	sandbox_fact(sb, LIFE_BEGIN_FAILED, LIFE_EXIT_NORMAL);
+}
+
 static void started(void *ctx, const struct spawner_message *m, int *fds, size_t n_fds)
 {
 	struct sandbox *sb = ctx;
@@ -261,13 +339,20 @@ static void started(void *ctx, const struct spawner_message *m, int *fds, size_t
 	sb->start_pending = false;
 	if (m->op != SPAWNER_STARTED || n_fds < 3) {
 		text_clean(text, sizeof text, m->text, strnlen(m->text, sizeof m->text));
-		err_set(&e, ERR_UNAVAILABLE, "the spawner can't make a process: %s", text);
-		begin_failed(sb, &e, "spawn");
+		if (m->op == SPAWNER_ERROR && (m->flags & SPAWNER_F_HOLD)) {
+			err_set(&e, m->status == EMFILE ? ERR_LIMIT_EXCEEDED : ERR_UNAVAILABLE, "the spawner can't hold another sandbox: %s", text);
+			if (!sb->forgetting)
+				sandbox_create_failed(sb, &e);
+		} else {
+			err_set(&e, ERR_UNAVAILABLE, "the spawner can't make a process: %s", text);
+			begin_failed(sb, &e, "spawn");
+		}
 	} else if (!(sb->host = host_new(sb, m->generation, fd_take(&fds[0]), fd_take(&fds[1]), fd_take(&fds[2]), &e))) {
 		begin_failed(sb, &e, "spawn");
 	} else {
 		sb->host->pid = m->pid;
 		sb->host->serial = sb->last_serial;
+		place_now(sb);
 		sandbox_log_begin(sb->log);
 		sandbox_fact(sb, LIFE_BORN, LIFE_EXIT_NORMAL);
 		if (sb->host) {
@@ -277,6 +362,8 @@ static void started(void *ctx, const struct spawner_message *m, int *fds, size_t
 			else
 				sandbox_tell_host(sb);
 		}
+		if (sb->host)
+			host_link_read_output(&sb->host->link); /* while the host is at work already */
 	}
 	sandbox_release(sb);
 }
@@ -315,34 +402,14 @@ void sandbox_denied(struct sandbox *sb, const struct spawner_message *m)
 		(void)snprintf(sb->host->denied, sizeof sb->host->denied, "%.40s, which profile %s forbids", call, sb->spec.profile);
 }
 
-/* It was placed while the process was being made. */
-static void start_placed(struct sandbox *sb, uint64_t serial, const struct err *error)
-{
-	if (serial != sb->last_serial || (!sb->start_pending && (!sb->host || sb->host->serial != serial))) {
-		char path[LIMIT_PATH_BYTES + 1];
-
-		sandbox_path(sb, serial, path); /* the start has ended meanwhile */
-		(void)unlink(path);
-		return;
-	}
-	if (error) {
-		sb->place_err = *error;
-		place_failed(sb);
-		return;
-	}
-	sb->placed_serial = serial;
-	sandbox_tell_host(sb);
-	if (sb->create_object && !sb->put_pending)
-		sandbox_put_object(sb);
-}
-
-/* Object and process are made at the same time: the one by the storage thread, the other by the spawner and a zygote. */
+/* Object and process are made at the same time: the one by the storage thread, the other by the spawner and a zygote. The spawner first says
+ * that it has begun: before, there may be another folder. */
 static void start_now(struct sandbox *sb, enum life_from from)
 {
-	const struct version *v = sandbox_running_version(sb);
 	static const char *const from_text[] = { [LIFE_FROM_FRESH] = "fresh", [LIFE_FROM_KEPT] = "kept", [LIFE_FROM_SEALED] = "sealed" };
 	struct spawner_message m;
 	struct err e = ERR_INIT;
+	autoclose int spec_fd = -1;
 
 	if (sb->state_fd < 0 && !sb->disk.kept_there)
 		from = LIFE_FROM_FRESH; /* it was there, and could not be read */
@@ -351,21 +418,21 @@ static void start_now(struct sandbox *sb, enum life_from from)
 	sb->failure_step[0] = '\0';
 	sb->place_err = (struct err)ERR_INIT;
 	sb->last_serial++;
-	sandbox_keep_spec(sb); /* first: a successor that finds the process must know what it was made for */
 	(void)FAULT(START_SEND);
 	spawner_message_init(&m, SPAWNER_START, sb->spec.id);
 	m.limits = sb->spec.limits;
-	m.flags = sb->spec.fresh_space ? SPAWNER_F_FRESH : 0;
+	m.flags = (sb->hold_due ? SPAWNER_F_HOLD : 0) | (sb->spec.fresh_space ? SPAWNER_F_FRESH : 0);
 	(void)snprintf(m.name, sizeof m.name, "%s", sb->spec.profile);
+	spec_fd = spec_memfd(sb, false, &e); /* a successor that finds the process must know what it was made for */
 	sandbox_hold(sb);
-	if (spawner_request(sb->control->spawner, &m, NULL, 0, started, sb, &e) == 0) {
+	if (spec_fd < 0 || spawner_request(sb->control->spawner, &m, &spec_fd, 1, started, sb, &e) == 0) {
 		begin_failed(sb, &e, "spawn");
 		sandbox_release(sb);
 		return;
 	}
-	sb->start_pending = true;
-	place_submit(sb, v ? NULL : sb->create_object, v ? v->sha256 : sb->candidate.sha256, sb->last_serial, false, from != LIFE_FROM_FRESH,
-		start_placed);
+	sb->start_pending = sb->place_due = true;
+	sb->hold_due = false;
+	sb->place_state = from != LIFE_FROM_FRESH;
 }
 
 /* ---- one that came back from the registry when the spawner could not take it ---- */

@@ -10,6 +10,7 @@
 
 #include "daemon/sandbox/registry.h"
 #include "daemon/sandbox/sandbox.h"
+#include "daemon/sandbox/shared_text.h"
 #include "daemon/control/spawner_link.h"
 #include "daemon/observe/events.h"
 #include "proto/clock.h"
@@ -246,6 +247,7 @@ static void entry_adopt(struct control *c, struct entry *en)
 	if (en->channel >= 0 && en->out >= 0 && en->error >= 0) {
 		sb->host = host_new(sb, m->generation, fd_take(&en->channel), fd_take(&en->out), fd_take(&en->error), &e);
 		if (sb->host) {
+			host_link_read_output(&sb->host->link);
 			sb->host->pid = m->pid;
 			sb->host->started_ms = m->started_ms;
 			sb->host->started_at_ms = clock_wall_ms() - (clock_monotonic_ms() - m->started_ms);
@@ -313,8 +315,7 @@ static void complete(struct sandbox *sb)
 	sb->serial = sb->host->serial = sb->candidate_serial;
 	(void)versions_commit(&sb->versions, &sb->candidate, clock_wall_ms());
 	sb->has_candidate = false;
-	free(sb->module);
-	sb->module = NULL; /* the earlier version's; `info` knows it again after the next start or reload */
+	sb->module = shared_text_free(sb->module); /* the earlier version's; `info` knows it again after the next start or reload */
 	durable_write(sb);
 	o = events_begin(sb->control->events, "reload.completed", sb->spec.id, sb->spec.owner);
 	json_out_u64(o, "version", sb->versions.current);

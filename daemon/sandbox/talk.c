@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "daemon/sandbox/sandbox.h"
+#include "daemon/sandbox/shared_text.h"
 #include "daemon/control/spawner_link.h"
 #include "daemon/observe/events.h"
 #include "proto/clock.h"
@@ -132,8 +133,8 @@ static void on_report(struct sandbox *sb, const struct host_message *head, const
 		sandbox_kill_host(sb, "protocol violation: a confinement report that isn't one");
 		return;
 	}
-	free(sb->security);
-	sb->security = span_keep(report, SECURITY_JSON_BYTES);
+	(void)shared_text_free(sb->security);
+	sb->security = shared_text(report.at, report.size);
 	if (!sb->spec.strict)
 		return;
 	if (strict_accepts(sb, report)) {
@@ -146,14 +147,14 @@ static void on_report(struct sandbox *sb, const struct host_message *head, const
 }
 
 /* The module as READY, REHEARSED and LOADED describe it. */
-static void module_keep(char **to, struct json_span body)
+static void module_keep(const char **to, struct json_span body)
 {
 	struct json_span module = json_type(body) == '{' ? json_get(body, "module") : (struct json_span){ 0 };
 
 	if (json_type(module) != '{')
 		return;
-	free(*to);
-	*to = span_keep(module, MODULE_JSON_BYTES);
+	(void)shared_text_free(*to);
+	*to = module.size <= MODULE_JSON_BYTES ? shared_text(module.at, module.size) : NULL;
 }
 
 static uint32_t module_state_version(const char *module)

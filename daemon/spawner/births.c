@@ -69,6 +69,38 @@ void birth_drop(struct spawner *sp, struct entry *entry)
 	free(b);
 }
 
+/* ---- what is asked of a zygote ---- */
+
+/* The sandbox's objects, read-only, for a host that can't reach them by a path: a mount that hangs nowhere yet. */
+static int objects_mount(const struct spawner *sp, const char *folder)
+{
+	struct mount_attr attributes = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, .propagation = MS_PRIVATE };
+	autoclose int fd = (int)syscall(SYS_open_tree, sp->objects_fd, folder, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+
+	if (fd == -1 || syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH, &attributes, sizeof attributes) == -1)
+		return -1;
+	return fd_take(&fd);
+}
+
+int clone_ask(const struct spawner *sp, const struct zygote *z, const struct clone_request *r, const char **ret_step)
+{
+	struct zygote_message m = { .version = ZYGOTE_WIRE_VERSION, .op = ZYGOTE_CLONE, .profile = (uint16_t)z->profile, .flags = r->flags,
+		.tag = r->tag, .uid = r->uid, .scratch_bytes = DEFAULT_SCRATCH_BYTES, .limits = *r->limits };
+	int fds[4] = { r->its[CHANNEL], r->its[OUT], r->its[ERROR], -1 };
+	autoclose int objects_fd = -1;
+
+	*ret_step = "open objects";
+	(void)snprintf(m.objects, sizeof m.objects, "%.150s/%s", sp->objects_dir, r->folder);
+	if (z->has_root && sp->is_root) {
+		fds[3] = objects_fd = objects_mount(sp, r->folder);
+		if (objects_fd == -1)
+			return -1;
+		m.flags |= ZYGOTE_F_OBJECTS;
+	}
+	*ret_step = NULL;
+	return fd_message_send(z->link_fd, &m, sizeof m, fds, objects_fd == -1 ? 3 : 4);
+}
+
 /* ---- the start ---- */
 
 static void buffers_raise(int fd)
@@ -108,6 +140,12 @@ static int channel_make(int *ours, int *its, struct err *e)
 	return 0;
 }
 
+int host_ends_make(int ours[3], int its[3], struct err *e)
+{
+	return channel_make(&ours[CHANNEL], &its[CHANNEL], e) == -1 || log_pipe(&ours[OUT], &its[OUT], e) == -1 ||
+			log_pipe(&ours[ERROR], &its[ERROR], e) == -1 ? -1 : 0;
+}
+
 int birth_start(struct spawner *sp, struct entry *entry, enum profile profile, bool is_fresh, const struct host_limits *limits, struct err *e)
 {
 	struct zygote *z = zygote_for(sp, profile, is_fresh);
@@ -119,8 +157,7 @@ int birth_start(struct spawner *sp, struct entry *entry, enum profile profile, b
 		return err_set(e, ERR_LIMIT_EXCEEDED, "no memory for a start");
 	for (size_t i = 0; i < 3; i++)
 		b->fds[i] = -1;
-	if (channel_make(&ours[CHANNEL], &b->fds[CHANNEL], e) == -1 || log_pipe(&ours[OUT], &b->fds[OUT], e) == -1 ||
-		log_pipe(&ours[ERROR], &b->fds[ERROR], e) == -1) {
+	if (host_ends_make(ours, b->fds, e) == -1) {
 		for (size_t i = 0; i < 3; i++) {
 			fd_close(&ours[i]);
 			fd_close(&b->fds[i]);
@@ -135,6 +172,8 @@ int birth_start(struct spawner *sp, struct entry *entry, enum profile profile, b
 	entry->profile = profile;
 	entry->limits = *limits;
 	entry_started(&sp->table, entry, ++sp->generations, clock_monotonic_ms());
+	if (!is_fresh)
+		pool_started(&z->spares.pool, entry->started_ms);
 	list_add(z, b);
 	zygote_want(sp, z);
 	births_send(sp, z);
@@ -142,17 +181,6 @@ int birth_start(struct spawner *sp, struct entry *entry, enum profile profile, b
 }
 
 /* ---- the request ---- */
-
-/* The sandbox's objects, read-only, for a host that can't reach them by a path: a mount that hangs nowhere yet. */
-static int objects_mount(const struct spawner *sp, const char *sandbox)
-{
-	struct mount_attr attributes = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, .propagation = MS_PRIVATE };
-	autoclose int fd = (int)syscall(SYS_open_tree, sp->objects_fd, sandbox, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
-
-	if (fd == -1 || syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH, &attributes, sizeof attributes) == -1)
-		return -1;
-	return fd_take(&fd);
-}
 
 /* It has no process, and won't have one. */
 static void birth_fail(struct spawner *sp, struct entry *entry, const char *step, int sys_errno)
@@ -167,23 +195,15 @@ static void birth_fail(struct spawner *sp, struct entry *entry, const char *step
 static int birth_send(struct spawner *sp, struct zygote *z, struct birth *b)
 {
 	struct entry *entry = b->entry;
-	struct zygote_message m = { .version = ZYGOTE_WIRE_VERSION, .op = ZYGOTE_CLONE, .profile = (uint16_t)z->profile,
-		.tag = entry->generation, .uid = entry->uid, .scratch_bytes = DEFAULT_SCRATCH_BYTES, .limits = entry->limits };
-	int fds[4] = { b->fds[CHANNEL], b->fds[OUT], b->fds[ERROR], -1 };
-	autoclose int objects_fd = -1;
+	const struct clone_request r = { entry->generation, 0, entry->uid, &entry->limits, entry->sandbox, b->fds };
+	const char *step;
 
-	(void)snprintf(m.objects, sizeof m.objects, "%.150s/%s", sp->objects_dir, entry->sandbox);
-	if (z->has_root && sp->is_root) {
-		objects_fd = objects_mount(sp, entry->sandbox);
-		if (objects_fd == -1) {
-			birth_fail(sp, entry, "open objects", errno);
-			return -1;
-		}
-		fds[3] = objects_fd;
-		m.flags |= ZYGOTE_F_OBJECTS;
-	}
-	if (fd_message_send(z->link_fd, &m, sizeof m, fds, objects_fd == -1 ? 3 : 4) == 0)
+	if (clone_ask(sp, z, &r, &step) == 0)
 		return 1;
+	if (step) {
+		birth_fail(sp, entry, step, errno);
+		return -1;
+	}
 	return 0; /* EPIPE: its death is on the way to us, and the next one is asked */
 }
 
@@ -272,6 +292,7 @@ void birth_born(struct spawner *sp, struct zygote *z, const struct zygote_messag
 	if (m->status != 0)
 		return;
 	entry_born(entry);
+	entry->own_pids = zygote_gives_pids(sp, z);
 	if (listener_fd)
 		denials_watch(sp, entry, fd_take(listener_fd));
 }

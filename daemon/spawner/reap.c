@@ -62,7 +62,7 @@ static bool sweep_start(struct sweep *s)
 
 void reap_sweep(struct spawner *sp, uid_t uid)
 {
-	for (size_t i = 0; i < SWEEPS_MAX; i++) {
+	for (size_t i = 0; sp->is_root && i < SWEEPS_MAX; i++) {
 		struct sweep *s = &sp->sweeps[i];
 
 		if (s->pid != 0)
@@ -72,7 +72,13 @@ void reap_sweep(struct spawner *sp, uid_t uid)
 			break;
 		return;
 	}
-	uids_give(&sp->uids, uid); /* at the end of the queue: used again late */
+	reap_uid_free(sp, uid); /* at the end of the queue: used again late */
+}
+
+void reap_uid_free(struct spawner *sp, uid_t uid)
+{
+	if (sp->is_root)
+		uids_give(&sp->uids, uid);
 }
 
 static bool sweep_reaped(struct spawner *sp, pid_t pid, int status)
@@ -108,7 +114,7 @@ static void child_reaped(struct spawner *sp, pid_t pid, int status, int64_t now_
 		zygote_reaped(sp, zygote, status);
 	} else if (pid == sp->control.pid) {
 		control_reaped(sp, status, now_ms);
-	} else if (!sweep_reaped(sp, pid, status)) {
+	} else if (!sweep_reaped(sp, pid, status) && !spare_reaped(sp, pid)) {
 		(void)zygotes_early_exit(sp, pid, status); /* else an orphan */
 	}
 }

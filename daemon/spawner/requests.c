@@ -26,6 +26,7 @@ struct request {
 	struct spawner_message reply;
 	int reply_fds[FD_MESSAGE_MAX];
 	size_t n_reply_fds;
+	uint32_t error_flags; /* of an ERROR */
 };
 
 static struct entry *entry_wanted(struct spawner *sp, const struct request *r, struct err *e)
@@ -81,7 +82,7 @@ static int on_table(struct spawner *sp, struct request *r, struct err *e)
 }
 
 /* objects/<sandbox>: written by control, read by this sandbox's host alone. */
-static int objects_folder_make(struct spawner *sp, const char *sandbox, uid_t uid, struct err *e)
+int objects_folder_make(struct spawner *sp, const char *sandbox, uid_t uid, struct err *e)
 {
 	struct stat st;
 
@@ -105,8 +106,10 @@ static int objects_folder_make(struct spawner *sp, const char *sandbox, uid_t ui
 	return 0;
 }
 
-static int on_hold(struct spawner *sp, struct request *r, struct err *e)
+/* spare, NULL: none: whose process it will have. Where that can't be, it is set to NULL. */
+static int hold(struct spawner *sp, struct request *r, struct spare **spare, struct err *e)
 {
+	struct err ignored = ERR_INIT;
 	struct entry *entry;
 	uid_t uid;
 
@@ -123,33 +126,43 @@ static int on_hold(struct spawner *sp, struct request *r, struct err *e)
 		e->sys_errno = ENOSPC;
 		return -1;
 	}
-	if (spawner_take_uid(sp, &uid, e) == -1) {
+	if (*spare && spare_folder_give(sp, *spare, entry->sandbox, true, &ignored) == -1)
+		*spare = NULL;
+	if (*spare) {
+		uid = (*spare)->uid;
+	} else if (spawner_take_uid(sp, &uid, e) == -1) {
 		table_remove(&sp->table, entry);
 		return -1;
 	}
 	entry->uid = uid;
-	if (objects_folder_make(sp, entry->sandbox, uid, e) == -1) {
+	if (!*spare && objects_folder_make(sp, entry->sandbox, uid, e) == -1) {
 		if (sp->is_root)
 			uids_give(&sp->uids, uid);
 		table_remove(&sp->table, entry);
 		return -1;
 	}
 	entry->fds[ENTRY_SPEC] = fd_take(&r->fds[0]);
-	r->reply.op = SPAWNER_OK;
 	r->reply.uid = uid;
 	return 0;
 }
 
-static int on_keep(struct spawner *sp, struct request *r, struct err *e)
+static int on_hold(struct spawner *sp, struct request *r, struct err *e)
 {
-	struct entry *entry = entry_wanted(sp, r, e);
+	struct spare *none = NULL;
+
+	r->reply.op = SPAWNER_OK;
+	return hold(sp, r, &none, e);
+}
+
+static int keep(struct entry *entry, enum spawner_keep kind, struct request *r, struct err *e)
+{
 	int *place = NULL;
 
-	if (!entry || validate_keep(r->m->kind, r->n_fds ? r->fds[0] : -1, e) == -1)
+	if (validate_keep(kind, r->n_fds ? r->fds[0] : -1, e) == -1)
 		return -1;
 	if (FAULT(SPAWNER_KEEP))
 		return err_sys(e, ERR_UNAVAILABLE, "cannot keep what belongs to '%s'", entry->sandbox);
-	switch ((enum spawner_keep)r->m->kind) {
+	switch (kind) {
 	case SPAWNER_KEEP_SPEC:
 		place = &entry->fds[ENTRY_SPEC];
 		break;
@@ -164,8 +177,15 @@ static int on_keep(struct spawner *sp, struct request *r, struct err *e)
 	fd_close(place);
 	if (r->n_fds)
 		*place = fd_take(&r->fds[0]);
-	r->reply.op = SPAWNER_OK;
 	return 0;
+}
+
+static int on_keep(struct spawner *sp, struct request *r, struct err *e)
+{
+	struct entry *entry = entry_wanted(sp, r, e);
+
+	r->reply.op = SPAWNER_OK;
+	return entry ? keep(entry, (enum spawner_keep)r->m->kind, r, e) : -1;
 }
 
 static int on_forget(struct spawner *sp, struct request *r, struct err *e)
@@ -181,36 +201,17 @@ static int on_forget(struct spawner *sp, struct request *r, struct err *e)
 		return err_sys(e, ERR_UNAVAILABLE, "cannot forget the sandbox '%s'", entry->sandbox);
 	if (folder_remove_at(sp->objects_fd, entry->sandbox, &ignored) == -1)
 		log_warning("sandbox=%s: its objects folder stays: %s", entry->sandbox, ignored.text);
-	if (sp->is_root)
+	if (entry->loose)
 		reap_sweep(sp, entry->uid);
+	else
+		reap_uid_free(sp, entry->uid);
 	table_remove(&sp->table, entry);
 	r->reply.op = SPAWNER_OK;
 	return 0;
 }
 
-static int on_start(struct spawner *sp, struct request *r, struct err *e)
+static void reply_started(struct request *r, const struct entry *entry)
 {
-	struct entry *entry = entry_wanted(sp, r, e);
-	enum profile profile = profile_from_name(r->m->name, strlen(r->m->name));
-	struct host_limits limits;
-
-	if (!entry)
-		return -1;
-	if (sp->ending)
-		return REFUSE(e, ESHUTDOWN, "sandboxd ends");
-	if (profile == PROFILE__N)
-		return REFUSE(e, EINVAL, "no profile is called '%s'", r->m->name);
-	if (r->m->flags & ~SPAWNER_F_FRESH)
-		return REFUSE(e, EINVAL, "START with the unknown flags 0x%x", r->m->flags);
-	if (entry_lives(entry))
-		return REFUSE(e, EBUSY, "a host of '%s' lives", entry->sandbox);
-	if (validate_limits(&r->m->limits, &sp->config, &limits, e) == -1)
-		return -1;
-	entry_acknowledged(&sp->table, entry); /* whoever starts again has seen the exit, or will see the new generation */
-	if (FAULT(SPAWNER_START))
-		return err_sys(e, ERR_UNAVAILABLE, "cannot start a host for '%s'", entry->sandbox);
-	if (birth_start(sp, entry, profile, (r->m->flags & SPAWNER_F_FRESH) != 0, &limits, e) == -1)
-		return -1;
 	r->reply.op = SPAWNER_STARTED;
 	entry_describe(entry, &r->reply);
 	r->reply_fds[0] = entry->fds[ENTRY_CHANNEL];
@@ -218,6 +219,68 @@ static int on_start(struct spawner *sp, struct request *r, struct err *e)
 	r->reply_fds[2] = entry->fds[ENTRY_STDERR];
 	r->n_reply_fds = 3;
 	r->reply.flags = SPAWNER_F_CHANNEL | SPAWNER_F_STDOUT | SPAWNER_F_STDERR;
+}
+
+static int start_check(const struct spawner *sp, const struct request *r, enum profile *ret_profile, struct host_limits *ret_limits, struct err *e)
+{
+	*ret_profile = profile_from_name(r->m->name, strlen(r->m->name));
+	if (sp->ending)
+		return REFUSE(e, ESHUTDOWN, "sandboxd ends");
+	if (*ret_profile == PROFILE__N)
+		return REFUSE(e, EINVAL, "no profile is called '%s'", r->m->name);
+	if (r->m->flags & ~(SPAWNER_F_HOLD | SPAWNER_F_FRESH))
+		return REFUSE(e, EINVAL, "START with the unknown flags 0x%x", r->m->flags);
+	return validate_limits(&r->m->limits, &sp->config, ret_limits, e);
+}
+
+/* A sandbox that is held starts again: another process, and with a spare one another uid. */
+static int again(struct spawner *sp, struct request *r, struct entry *entry, struct spare **spare, struct err *e)
+{
+	struct err ignored = ERR_INIT;
+
+	if (r->n_fds > 0 && keep(entry, SPAWNER_KEEP_SPEC, r, e) == -1)
+		return -1;
+	entry_acknowledged(&sp->table, entry); /* whoever starts again has seen the exit, or will see the new generation */
+	if (*spare && spare_folder_give(sp, *spare, entry->sandbox, false, &ignored) == -1)
+		*spare = NULL;
+	if (!*spare || (*spare)->uid == entry->uid)
+		return 0;
+	(entry->loose ? reap_sweep : reap_uid_free)(sp, entry->uid);
+	entry->loose = false;
+	entry->uid = (*spare)->uid;
+	return 0;
+}
+
+static int on_start(struct spawner *sp, struct request *r, struct err *e)
+{
+	bool is_new = r->m->flags & SPAWNER_F_HOLD, is_fresh = r->m->flags & SPAWNER_F_FRESH;
+	struct spare *spare;
+	struct host_limits limits;
+	enum profile profile;
+	struct entry *entry = is_new ? NULL : entry_wanted(sp, r, e);
+
+	r->error_flags = is_new ? SPAWNER_F_HOLD : 0;
+	if (!is_new && !entry)
+		return -1;
+	if (is_new && r->n_fds != 1)
+		return REFUSE(e, EINVAL, "a sandbox that is to be held comes with its spec");
+	if (start_check(sp, r, &profile, &limits, e) == -1)
+		return -1;
+	if (entry && entry_lives(entry))
+		return REFUSE(e, EBUSY, "a host of '%s' lives", entry->sandbox);
+	spare = fault_on || is_fresh ? NULL : spare_find(sp, profile, &limits); /* what is planted is met by each start */
+	if ((is_new ? hold(sp, r, &spare, e) : again(sp, r, entry, &spare, e)) == -1)
+		return -1;
+	r->error_flags = 0;
+	entry = entry_wanted(sp, r, e);
+	assert(entry);
+	if (spare)
+		spare_start(sp, spare, entry, profile);
+	else if (FAULT(SPAWNER_START))
+		return err_sys(e, ERR_UNAVAILABLE, "cannot start a host for '%s'", entry->sandbox);
+	else if (birth_start(sp, entry, profile, is_fresh, &limits, e) == -1)
+		return -1;
+	reply_started(r, entry);
 	return 0;
 }
 
@@ -333,6 +396,7 @@ static void refuse(struct request *r, const struct err *e)
 	r->reply.op = SPAWNER_ERROR;
 	r->reply.status = e->sys_errno > 0 ? e->sys_errno : EIO;
 	text_clean(r->reply.text, sizeof r->reply.text, e->text, strlen(e->text));
+	r->reply.flags = r->error_flags;
 	r->n_reply_fds = 0;
 }
 

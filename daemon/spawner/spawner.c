@@ -337,7 +337,7 @@ static void spawner_init(struct spawner *sp, const struct config *c)
 	sp->slices = (struct slices)SLICES_INIT;
 	control_init(&sp->control);
 	jobs_init(sp);
-	zygotes_init(&sp->zygotes);
+	zygotes_init(&sp->zygotes, c->spare_hosts);
 	sp->denials.epoll_fd = -1;
 	sp->landlock_abi = -1;
 	sp->liveness = (struct liveness)LIVENESS_INIT;

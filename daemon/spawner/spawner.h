@@ -60,7 +60,7 @@ struct job {
 };
 
 struct sweep {
-	pid_t pid; /* 0: free place */
+	pid_t pid; /* 0: free place, but for one that is due */
 	uid_t uid;
 };
 
@@ -132,6 +132,7 @@ void control_timer(struct spawner *sp, int64_t now_ms);
 int64_t control_deadline(const struct spawner *sp);
 
 /* ---- requests.c ---- */
+int objects_folder_make(struct spawner *sp, const char *name, uid_t uid, struct err *e); /* anew; its host's */
 void request_handle(struct spawner *sp, const struct spawner_message *m, int *fds, size_t n_fds); /* takes the fds */
 
 /* ---- jobs.c ---- */
@@ -159,5 +160,6 @@ void reap_kill_all(struct spawner *sp); /* hosts, jobs, control, adopted orphans
 bool reap_done(const struct spawner *sp);
 /* Frees the uid once every process that still runs under it is killed. */
 void reap_sweep(struct spawner *sp, uid_t uid);
+void reap_uid_free(struct spawner *sp, uid_t uid); /* none does: all have ended with the first of their pid namespace */
 
 #endif

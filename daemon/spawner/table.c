@@ -4,6 +4,7 @@
 #include "daemon/spawner/table.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +114,7 @@ struct entry *table_add(struct table *t, const char *sandbox, struct err *e)
 	entry->next_name = t->names[bucket];
 	t->names[bucket] = entry;
 	t->slots[slot] = entry;
-	t->n++;
+	ebb_rises(&t->ebb, ++t->n);
 	return entry;
 }
 
@@ -171,12 +172,15 @@ void table_remove(struct table *t, struct entry *entry)
 	t->slots[entry->slot] = NULL;
 	t->n--;
 	entry_free(entry);
+	if (ebb_is_low(&t->ebb, t->n))
+		(void)malloc_trim(0);
 }
 
 void entry_started(struct table *t, struct entry *entry, uint64_t generation, int64_t now_ms)
 {
 	assert(!entry_lives(entry) && !entry->exited);
 	entry->starting = true;
+	entry->own_pids = false;
 	entry->kill_wanted = false;
 	entry->frozen = false;
 	entry->generation = generation;
@@ -223,6 +227,7 @@ void entry_exited(struct table *t, struct entry *entry, int status, int64_t now_
 		chain_drop_pid(t, entry);
 	denials_unwatch(entry);
 	entry->starting = false;
+	entry->loose |= !entry->own_pids;
 	t->n_living--;
 	entry_birth_sent(entry); /* the exit says it all */
 	entry->status = status;

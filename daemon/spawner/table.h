@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "proto/ebb.h"
 #include "proto/err.h"
 #include "proto/profile.h"
 #include "proto/spawner_wire.h"
@@ -31,7 +32,8 @@ struct entry {
 	bool kill_wanted;          /* as soon as its pid is known */
 	bool birth_unsent;         /* control that lives now has not been told its pid */
 	pid_t pid;                 /* > 0: lives, or is not reaped yet */
-	bool own_pids;             /* it is the first of a pid namespace: the kernel ends all others with it */
+	bool own_pids;             /* its process is the first of a pid namespace: all others of it end with it */
+	bool loose;                /* one that had none has run under this uid: others may be left over */
 	bool frozen;               /* every process of it was stopped, by us */
 	bool exited;               /* the newest generation has ended, unacknowledged */
 	bool exit_unsent;          /* control that lives now has not been told */
@@ -53,6 +55,7 @@ struct table {
 	struct entry **slots;
 	uint32_t max, n, n_slots; /* limit; entries; slots in use or once used */
 	uint32_t n_living;
+	struct ebb ebb;
 	struct entry *facts, **facts_end; /* entries with a birth or an exit unsent; never walks the table for one of them */
 	struct entry *names[TABLE_BUCKETS], *pids[TABLE_BUCKETS];
 };

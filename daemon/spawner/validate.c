@@ -23,7 +23,7 @@ static const struct request_rule {
 	[SPAWNER_HOLD] = { "HOLD", true, true, 0, 1, 1 },
 	[SPAWNER_KEEP] = { "KEEP", true, true, SPAWNER_KEEP_RING, 0, 1 },
 	[SPAWNER_FORGET] = { "FORGET", true, true, 0, 0, 0 },
-	[SPAWNER_START] = { "START", true, true, 0, 0, 0 },
+	[SPAWNER_START] = { "START", true, true, 0, 0, 1 },
 	[SPAWNER_SIGNAL] = { "SIGNAL", true, true, SPAWNER_SIGNAL_TIME, 0, 0 },
 	[SPAWNER_ACK_EXIT] = { "ACK_EXIT", false, true, 0, 0, 0 },
 	[SPAWNER_JOB] = { "JOB", true, false, SPAWNER_JOB_COMPILE_C, 1, 1 },

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,15 +30,17 @@
 #define BIRTHS_CPUS_MAX    64
 #define BIRTHS_BESIDE_CPUS 2 /* so that no processor waits for the next request */
 
-void zygotes_init(struct zygotes *all)
+void zygotes_init(struct zygotes *all, uint32_t spares)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
 	memset(all, 0, sizeof *all);
 	all->births_at_work = (unsigned)(cpus < 1 ? 1 : cpus > BIRTHS_CPUS_MAX ? BIRTHS_CPUS_MAX : cpus) + BIRTHS_BESIDE_CPUS;
-	for (int i = 0; i < ZYGOTES; i++)
+	for (int i = 0; i < ZYGOTES; i++) {
 		all->of[i] = (struct zygote){ .profile = i < PROFILE__N ? (enum profile)i : PROFILE_MEDIUM, .is_single = i >= PROFILE__N, .link_fd = -1,
 			.filter_fd = -1, .deadline_ms = NEVER, .retry_at_ms = NEVER, .renew_at_ms = NEVER };
+		spares_init(&all->of[i].spares, all->of[i].is_single ? 0 : spares);
+	}
 }
 
 static const char *name_of(const struct zygote *z)
@@ -231,6 +234,7 @@ static void link_close(struct spawner *sp, struct zygote *z)
 		return;
 	fd_close(&z->link_fd);
 	births_link_ended(sp, z);
+	spares_link_ended(sp, z);
 	if (z->pid > 0)
 		(void)kill(z->pid, SIGKILL); /* it closed its end, or was given up */
 	replace(sp, z);
@@ -241,6 +245,7 @@ static void gone(struct spawner *sp, struct zygote *z)
 	if (z->state == ZYGOTE_PREPARES && !z->step[0])
 		zygote_step_failed(z, "get ready", ECHILD);
 	z->state = ZYGOTE_GONE;
+	spares_drop(sp, z);
 	z->deadline_ms = clock_monotonic_ms() + LINK_END_MS;
 	zygotes_read(sp);
 }
@@ -258,6 +263,11 @@ void zygote_reaped(struct spawner *sp, struct zygote *z, int status)
 	replace(sp, z);
 }
 
+bool zygote_gives_pids(const struct spawner *sp, const struct zygote *z)
+{
+	return (profile_builtin(z->profile)->namespaces & CLONE_NEWPID) && !((sp->weaken | z->lost) & PROTECTION_BIT(PROTECTION_PID_NAMESPACE));
+}
+
 struct zygote *zygote_find_pid(struct spawner *sp, pid_t pid)
 {
 	for (int i = 0; i < ZYGOTES; i++)
@@ -268,9 +278,11 @@ struct zygote *zygote_find_pid(struct spawner *sp, pid_t pid)
 
 void zygotes_kill(struct spawner *sp)
 {
-	for (int i = 0; i < ZYGOTES; i++)
+	for (int i = 0; i < ZYGOTES; i++) {
+		spares_kill(sp, &sp->zygotes.of[i]);
 		if (sp->zygotes.of[i].pid > 0)
 			(void)kill(sp->zygotes.of[i].pid, SIGKILL);
+	}
 }
 
 void zygotes_close(struct spawner *sp)
@@ -279,6 +291,7 @@ void zygotes_close(struct spawner *sp)
 		struct zygote *z = &sp->zygotes.of[i];
 
 		births_fail(sp, z, "sandboxd ends", ESHUTDOWN);
+		spares_link_ended(sp, z);
 		fd_close(&z->link_fd);
 		fd_close(&z->filter_fd);
 	}
@@ -313,10 +326,10 @@ static void handle(struct spawner *sp, struct zygote *z, struct zygote_message *
 		zygote_step_failed(z, m->step, m->status);
 		break;
 	case ZYGOTE_CLONED:
-		birth_cloned(sp, z, m);
+		(m->tag & SPARE_TAG ? spare_cloned : birth_cloned)(sp, z, m);
 		break;
 	case ZYGOTE_BORN:
-		birth_born(sp, z, m, from, n_fds > 0 ? &fds[0] : NULL);
+		(m->tag & SPARE_TAG ? spare_born : birth_born)(sp, z, m, from, n_fds > 0 ? &fds[0] : NULL);
 		break;
 	case ZYGOTE_BEGIN:
 	case ZYGOTE_CLONE:
@@ -377,6 +390,7 @@ static void zygote_read(struct spawner *sp, struct zygote *z)
 				if (z->state == ZYGOTE_PREPARES && !z->step[0])
 					zygote_step_failed(z, "get ready", ECHILD);
 				z->state = ZYGOTE_GONE;
+				spares_drop(sp, z);
 			}
 			link_close(sp, z);
 		}
@@ -424,10 +438,13 @@ void zygotes_go_on(struct spawner *sp)
 
 static bool pids_due(const struct spawner *sp)
 {
-	for (int i = 0; i < ZYGOTES; i++)
+	for (int i = 0; i < ZYGOTES; i++) {
+		if (spares_coming(&sp->zygotes.of[i]))
+			return true;
 		for (const struct birth *b = sp->zygotes.of[i].first; b && b->sent; b = b->next)
 			if (b->entry->pid == 0)
 				return true;
+	}
 	return false;
 }
 
@@ -473,6 +490,8 @@ int64_t zygotes_deadline(const struct spawner *sp)
 			at = z->retry_at_ms;
 		if (z->state == ZYGOTE_SERVES && z->renew_at_ms < at)
 			at = z->renew_at_ms;
+		if (z->state == ZYGOTE_SERVES && !sp->ending && pool_due_ms(&z->spares.pool) < at)
+			at = pool_due_ms(&z->spares.pool);
 	}
 	return at;
 }
@@ -504,5 +523,7 @@ void zygotes_timer(struct spawner *sp, int64_t now_ms)
 			z->retry_at_ms = NEVER;
 			zygote_want(sp, z);
 		}
+		if (z->state == ZYGOTE_SERVES && !sp->ending)
+			spares_timer(sp, z, now_ms);
 	}
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/spawner/spares.h"
 #include "daemon/spawner/table.h"
 #include "proto/profile.h"
 #include "proto/zygote_wire.h"
@@ -54,6 +55,7 @@ struct zygote {
 	int sys_errno;
 	struct birth *first, *last, *next_unsent;
 	unsigned n_sent;         /* births that it was asked for, and that have not ended */
+	struct spares spares;
 };
 
 /* An exit whose pid nobody knows yet: its zygote's word is still on its way. */
@@ -73,7 +75,7 @@ struct zygotes {
 	unsigned births_at_work; /* n_sent of each at most */
 };
 
-void zygotes_init(struct zygotes *all);
+void zygotes_init(struct zygotes *all, uint32_t spares);
 void zygotes_close(struct spawner *sp);          /* also births that are under way */
 
 /* A host of this profile: channel and pipes are there at once, the process follows. -1 with err: nothing has changed. */
@@ -84,6 +86,7 @@ void birth_drop(struct spawner *sp, struct entry *entry);
 int zygotes_pollfds(const struct spawner *sp, struct pollfd fds[ZYGOTES]);
 void zygotes_ready(struct spawner *sp, const struct pollfd fds[ZYGOTES]);
 void zygotes_read(struct spawner *sp);           /* all that has come */
+bool zygote_gives_pids(const struct spawner *sp, const struct zygote *z); /* a namespace of its own to each host */
 struct zygote *zygote_find_pid(struct spawner *sp, pid_t pid);
 void zygote_reaped(struct spawner *sp, struct zygote *z, int status);
 void zygote_step_failed(struct zygote *z, const char *step, int sys_errno); /* before exec */

@@ -5,6 +5,7 @@
 #ifndef SANDBOXD_BLOB_H
 #define SANDBOXD_BLOB_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +15,7 @@ struct blob {
 	unsigned references;
 	size_t size;
 	char sha256[SHA256_HEX_BYTES + 1]; /* "" until blob_hash has run */
+	bool is_checked;                   /* by elf_check, which found nothing */
 	char *data;                        /* malloc'ed, owned */
 };
 

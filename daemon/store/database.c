@@ -27,6 +27,7 @@
 #include "proto/fd.h"
 
 #define BUSY_MS        5000       /* a daemon that was killed just now is let go first */
+#define CACHE_KIB      256 /* each row is written once and not looked at again: SQLite's own 2 MiB would only fill */
 #define URI_BYTES      (3 * PATH_MAX + 64)
 
 /* ---- small things ---- */
@@ -316,7 +317,7 @@ static enum opened try_open(struct database *d, const char *path, bool existed, 
 		(void)sqlite3_db_config(d->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 		(void)sqlite3_db_config(d->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 		rc = sqlite3_exec(d->db, "PRAGMA locking_mode=EXCLUSIVE; PRAGMA synchronous=FULL; PRAGMA temp_store=MEMORY;"
-					 "PRAGMA cell_size_check=ON; PRAGMA journal_size_limit=4194304;", NULL, NULL, NULL);
+					 "PRAGMA cell_size_check=ON; PRAGMA journal_size_limit=4194304; PRAGMA cache_size=-" TEXT(CACHE_KIB) ";", NULL, NULL, NULL);
 	}
 	if (rc == SQLITE_OK)
 		rc = one_integer(d->db, "SELECT count(*) FROM sqlite_master", &tables);

@@ -119,6 +119,9 @@ int objects_put(int state_dir_fd, const struct blob *object, struct err *e)
 	return folder_write(folder_fd, object->sha256, "object", object->data, object->size, e);
 }
 
+#define PLACED_MODE 0444 /* read by the host; its folder lets nobody else in, and the next host of the sandbox may be another user */
+#define CURRENT     "current.object"
+
 static int write_new(const struct blob *object, const char *path, mode_t mode, struct err *e)
 {
 	autoclose int fd = FAULT(PLACE_OPEN) ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
@@ -135,7 +138,24 @@ static int write_new(const struct blob *object, const char *path, mode_t mode, s
 
 int objects_place(const struct blob *object, const char *path, struct err *e)
 {
-	return write_new(object, path, 0440, e);
+	return write_new(object, path, PLACED_MODE, e);
+}
+
+int objects_keep_placed(const char *folder, const char *path)
+{
+	char kept[LIMIT_PATH_BYTES + sizeof "/" CURRENT];
+
+	(void)snprintf(kept, sizeof kept, "%.*s/" CURRENT, LIMIT_PATH_BYTES, folder);
+	(void)unlink(kept);
+	return link(path, kept);
+}
+
+int objects_place_again(const char *folder, const char *path)
+{
+	char kept[LIMIT_PATH_BYTES + sizeof "/" CURRENT];
+
+	(void)snprintf(kept, sizeof kept, "%.*s/" CURRENT, LIMIT_PATH_BYTES, folder);
+	return link(kept, path);
 }
 
 int objects_collect(int state_dir_fd, bool (*keep)(void *ctx, const char *sha256), void *ctx, struct err *e)
@@ -157,7 +177,7 @@ static struct volatile_path volatile_path(const char *folder, const char *sha256
 	return p;
 }
 
-int objects_put_volatile(const char *folder, const struct blob *object, struct err *e)
+static int put_volatile(const char *folder, const struct blob *object, mode_t mode, struct err *e)
 {
 	struct volatile_path path = volatile_path(folder, object->sha256, ".object");
 	struct volatile_path temporary = volatile_path(folder, object->sha256, ".object.tmp");
@@ -167,7 +187,7 @@ int objects_put_volatile(const char *folder, const struct blob *object, struct e
 	if (access(path.text, F_OK) == 0)
 		return 0; /* ours alone, and renamed when it was whole */
 	(void)unlink(temporary.text);
-	if (write_new(object, temporary.text, 0600, e) == -1)
+	if (write_new(object, temporary.text, mode, e) == -1)
 		return -1;
 	if (rename(temporary.text, path.text) == -1) {
 		(void)err_sys(e, ERR_IO, "cannot write %s", path.text);
@@ -175,6 +195,20 @@ int objects_put_volatile(const char *folder, const struct blob *object, struct e
 		return -1;
 	}
 	return 0;
+}
+
+int objects_put_volatile(const char *folder, const struct blob *object, struct err *e)
+{
+	return put_volatile(folder, object, 0600, e);
+}
+
+int objects_place_volatile(const char *folder, const struct blob *object, const char *path, struct err *e)
+{
+	struct volatile_path stored = volatile_path(folder, object->sha256, ".object");
+
+	if (put_volatile(folder, object, PLACED_MODE, e) == -1)
+		return -1;
+	return link(stored.text, path) == 0 ? 0 : err_sys(e, ERR_IO, "cannot link %s to %s", stored.text, path);
 }
 
 int objects_get_volatile(const char *folder, const char *sha256, struct blob **ret, struct err *e)

@@ -17,13 +17,19 @@ int objects_put(int state_dir_fd, const struct blob *object, struct err *e);
 bool objects_has(int state_dir_fd, const char *sha256);
 /* Reads an object and checks its hash; a damaged file is renamed to <sha256>.damaged and reported (IO). */
 int objects_get(int state_dir_fd, const char *sha256, struct blob **ret, struct err *e);
-/* Writes a fresh copy for a host: O_EXCL, mode 0440, group inherited from its setgid folder. `path` is <objects_dir>/<sandbox>/<serial>.so. */
+/* Writes a fresh copy for a host: O_EXCL, mode 0444, in a folder that only control and its host can look into. `path` is <objects_dir>/<sandbox>/<serial>.so. */
 int objects_place(const struct blob *object, const char *path, struct err *e);
+/* The file that was placed for a start keeps a second name, so that the next process of the sandbox, which has loaded nothing yet, can be given the
+ * same: a link, which costs no more than a look. 0, or -1 with errno. Folder as below. */
+int objects_keep_placed(const char *folder, const char *path);
+int objects_place_again(const char *folder, const char *path); /* doesn't block: the folder is in memory */
 /* Removes what no version refers to: keep(ctx, sha256) says. Returns how many were removed, -1 with err. */
 int objects_collect(int state_dir_fd, bool (*keep)(void *ctx, const char *sha256), void *ctx, struct err *e);
 
 /* The same for a sandbox that touches no disk: `folder` is <objects_dir>/<sandbox>. Mode 0600: control's own. */
 int objects_put_volatile(const char *folder, const struct blob *object, struct err *e);
+/* And a copy for its first host, which is the same file by another name: neither is ever written to. */
+int objects_place_volatile(const char *folder, const struct blob *object, const char *path, struct err *e);
 int objects_get_volatile(const char *folder, const char *sha256, struct blob **ret, struct err *e);
 /* Removes those that keep() doesn't want: what a control that was killed had put there for a reload that is undone. */
 void objects_collect_volatile(const char *folder, bool (*keep)(void *ctx, const char *sha256), void *ctx);

@@ -22,6 +22,7 @@
 #include "proto/limits.h"
 
 #define STORAGE_MAGIC 0x73746f72u
+#define LAZY_MS       5 /* what comes within it costs one waking of the thread */
 
 struct job_list {
 	struct storage_job *first, **last;
@@ -33,10 +34,13 @@ struct storage {
 	struct database *database; /* the thread's */
 	uv_thread_t thread;
 	uv_async_t async;
+	uv_timer_t lazy;          /* of the loop, as what follows up to `lock` */
+	unsigned open_handles;
 	uv_mutex_t lock;          /* guards the members down to `ended` */
 	uv_cond_t wake;
 	struct job_list waiting, finished;
 	bool has_async, stopping, ended;
+	bool is_urgent;           /* there is one among those that wait that doesn't wait for more */
 	bool is_closing;          /* loop only, as what follows */
 	void (*stopped)(void *ctx);
 	void *stopped_ctx;
@@ -154,8 +158,9 @@ static void thread_main(void *arg)
 
 	uv_mutex_lock(&s->lock);
 	for (;;) {
-		while (!s->waiting.first && !s->stopping)
+		while (!(s->waiting.first && s->is_urgent) && !s->stopping)
 			uv_cond_wait(&s->wake, &s->lock);
+		s->is_urgent = false;
 		list_move(&s->waiting, &batch);
 		if (!batch.first)
 			break;
@@ -234,6 +239,8 @@ static void on_closed(uv_handle_t *handle)
 	void (*stopped)(void *ctx) = s->stopped;
 	void *ctx = s->stopped_ctx;
 
+	if (--s->open_handles > 0)
+		return;
 	while (s->finished.first) /* the thread has gone: no lock needed to look */
 		tell_finished(s, 0);
 	storage_free(s);
@@ -253,7 +260,19 @@ static void on_async(uv_async_t *async)
 		return;
 	(void)uv_thread_join(&s->thread); /* it is on its last lines */
 	s->is_closing = true;
+	uv_close((uv_handle_t *)&s->lazy, on_closed);
 	uv_close((uv_handle_t *)&s->async, on_closed);
+}
+
+static void on_lazy(uv_timer_t *timer)
+{
+	struct storage *s = storage_of(timer->data);
+
+	uv_mutex_lock(&s->lock);
+	s->is_urgent = s->waiting.first != NULL;
+	if (s->is_urgent)
+		uv_cond_signal(&s->wake);
+	uv_mutex_unlock(&s->lock);
 }
 
 /* A new thread inherits the mask: the daemon's signals are the loop's business, and SIGXFSZ becomes an error of write. */
@@ -326,7 +345,9 @@ int storage_start(uv_loop_t *loop, const char *state_dir, struct storage **ret, 
 		storage_free(s);
 		return -1;
 	}
-	s->async.data = s;
+	(void)uv_timer_init(loop, &s->lazy);
+	s->async.data = s->lazy.data = s;
+	s->open_handles = 2;
 	uv_mutex_lock(&s->lock);
 	s->has_async = true;
 	uv_mutex_unlock(&s->lock);
@@ -334,21 +355,51 @@ int storage_start(uv_loop_t *loop, const char *state_dir, struct storage **ret, 
 	return 0;
 }
 
-void storage_submit(struct storage *s, struct storage_job *job)
+/* Under the lock. */
+static void finish(struct storage *s, struct storage_job *job)
+{
+	list_add(&s->finished, job);
+	if (!s->is_closing)
+		(void)uv_async_send(&s->async);
+}
+
+static void submit(struct storage *s, struct storage_job *job, bool is_urgent)
 {
 	assert((job->work || job->write) && job->done);
 	job->status = 0;
 	job->err = (struct err)ERR_INIT;
 	uv_mutex_lock(&s->lock);
-	if (!s->stopping) {
-		list_add(&s->waiting, job);
-		uv_cond_signal(&s->wake);
-	} else {
+	if (s->stopping) {
 		job->status = err_set(&job->err, ERR_SHUTTING_DOWN, "sandboxd is ending: no more files are written");
-		list_add(&s->finished, job);
-		if (!s->is_closing)
-			(void)uv_async_send(&s->async);
+		finish(s, job);
+	} else {
+		list_add(&s->waiting, job);
+		if (is_urgent) {
+			s->is_urgent = true;
+			uv_cond_signal(&s->wake);
+		} else if (!uv_is_active((uv_handle_t *)&s->lazy)) {
+			(void)uv_timer_start(&s->lazy, on_lazy, LAZY_MS, 0);
+		}
 	}
+	uv_mutex_unlock(&s->lock);
+}
+
+void storage_submit(struct storage *s, struct storage_job *job)
+{
+	submit(s, job, true);
+}
+
+void storage_submit_lazily(struct storage *s, struct storage_job *job)
+{
+	submit(s, job, false);
+}
+
+void storage_skip(struct storage *s, struct storage_job *job)
+{
+	job->status = 0;
+	job->err = (struct err)ERR_INIT;
+	uv_mutex_lock(&s->lock);
+	finish(s, job);
 	uv_mutex_unlock(&s->lock);
 }
 

@@ -30,6 +30,10 @@ struct storage_job {
 
 int storage_start(uv_loop_t *loop, const char *state_dir, struct storage **ret, struct err *e);
 void storage_submit(struct storage *s, struct storage_job *job); /* embedded in its owner, alive until done */
+/* The same, but the thread is not woken for it: it runs before the next that is submitted, or in a few milliseconds. */
+void storage_submit_lazily(struct storage *s, struct storage_job *job);
+/* There is nothing to be done in the thread: told on the loop, as the others are, and later. */
+void storage_skip(struct storage *s, struct storage_job *job);
 /* Finishes the queue, joins the thread, closes its handles; `stopped` is called on the loop when all is freed. */
 void storage_stop(struct storage *s, void (*stopped)(void *ctx), void *ctx);
 int storage_dir_fd(const struct storage *s);                     /* the state folder, for jobs' *at calls */

@@ -392,9 +392,19 @@ class Daemon:
         return found
 
     def objects(self):
-        """What lies in the runtime's objects folder."""
+        """What lies in the runtime's objects folder, but for what belongs to no sandbox yet, and second names of what a process has loaded."""
         top = os.path.join(self.runtime, "objects")
-        return sorted(os.path.relpath(os.path.join(d, n), top) for d, ds, fs in os.walk(top) for n in ds + fs)
+        found = sorted(os.path.relpath(os.path.join(d, n), top) for d, ds, fs in os.walk(top) for n in ds + fs)
+        return [name for name in found if not name.startswith(".spare-") and not name.endswith("/current.object")]
+
+    def spares(self):
+        """The pids of the hosts that were made in advance, live and wait."""
+        found = []
+        for pid, start in descendants(self.pid):
+            with contextlib.suppress(OSError), open("/proc/%d/comm" % pid) as f:
+                if f.read().strip() == "sandbox-spare" and is_alive(pid, start):
+                    found.append(pid)
+        return found
 
     def kill_control(self):
         """SIGKILL, and the next one serves. Returns (old pid, new pid)."""

@@ -141,6 +141,7 @@ class Confined(Case):
             for i in range(n):
                 self.client.destroy("s%d" % i)
         churn(4)
+        wait_for(lambda: len(self.daemon.spares()) == 8, "the spares of both profiles")
         before = state()
         churn(100)
         wait_for(lambda: state() == before, "as before: %r" % (before,))

@@ -22,7 +22,7 @@ class Steps(Case):
 
     @classmethod
     def setUpClass(cls):
-        cls.daemon = OddDaemon("sandbox-host", uid=cls.uid)
+        cls.daemon = OddDaemon("sandbox-host", uid=cls.uid, config="spare_hosts = 0\n")  # each start goes through all steps
 
     def setUp(self):
         super().setUp()

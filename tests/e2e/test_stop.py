@@ -138,7 +138,7 @@ class Stop(Case):
         self.assertEqual(self.client.destroy("s"), {"id": "s", "destroyed": True})
         self.assertNotEqual(self.code_of(create), "done")
         self.gone("s")
-        wait_for(lambda: not [row for row in self.daemon.tree() if "sandboxd" not in row and "sandbox-zygote" not in row], "the end of the compiler")
+        wait_for(lambda: not [row for row in self.daemon.tree() if "sandboxd" not in row and "sandbox-zygote" not in row and "sandbox-spare" not in row], "the end of the compiler")
         self.client.create("s", module("tally"))  # the id is free again
 
     def test_two_stops(self):

@@ -118,7 +118,7 @@ class Renewal(OwnCase):
     @needs_root("maps of hosts are read")
     def test_by_hosts(self):
         for rootless in ROOT_AND_USER:
-            daemon = self.own("zygote_hosts = 5\n", rootless)
+            daemon = self.own("zygote_hosts = 5\nspare_hosts = 0\n", rootless)
             with daemon.client() as c:
                 pids = {"n%d" % i: c.create("n%d" % i, module("tally"), persist=False)["pid"] for i in range(23)}
                 layouts = [layout(pid) for pid in pids.values()]
@@ -127,6 +127,17 @@ class Renewal(OwnCase):
                 self.all_answer(c, pids)
             self.assertNotIn("ended with status", daemon.log())  # not taken for deaths
             wait_for(lambda d=daemon: len(d.zygotes()) == 1, "the end of those before")
+
+    @needs_root("maps of hosts are read")
+    def test_spares_count_too(self):
+        """And those that wait go with the zygote that made them, or are used."""
+        for rootless in ROOT_AND_USER:
+            daemon = self.own("zygote_hosts = 5\n", rootless)
+            with daemon.client() as c:
+                pids = {"n%d" % i: c.create("n%d" % i, module("tally"), persist=False)["pid"] for i in range(23)}
+                self.assertGreaterEqual(len({layout(pid) for pid in pids.values()}), 5)
+                self.all_answer(c, pids)
+            self.assertNotIn("ended with status", daemon.log())
 
     def test_by_hosts_in_a_rush(self):
         """Starts that were asked for before the end of a zygote are carried out by it, those after it by the next; none is lost or made twice."""

@@ -122,6 +122,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_MUST(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, channel) == 0);
 	FUZZ_MUST(pipe(out) == 0 && pipe(error) == 0);
 	FUZZ_MUST(host_link_open(&l, &loop, GENERATION, channel[0], out[0], error[0], &owner, NULL, &e) == 0);
+	host_link_read_output(&l);
 	n_messages = n_broken = 0;
 	while (in.left > 0) {
 		send_one(channel[1], &in);

@@ -45,6 +45,7 @@ START_TEST(defaults_of_root)
 	ck_assert_uint_eq(c.uid_count, 1048576);
 	ck_assert_uint_eq(c.max_sandboxes, LIMIT_SANDBOXES);
 	ck_assert_uint_eq(c.max_memory_bytes, 0);
+	ck_assert_uint_eq(c.spare_hosts, DEFAULT_SPARES);
 	ck_assert_uint_eq(c.max_jobs, 2);
 	ck_assert_uint_eq(c.compile_timeout_ms, DEFAULT_COMPILE_TIMEOUT_MS);
 	ck_assert_uint_eq(c.shutdown_timeout_ms, DEFAULT_DAEMON_SHUTDOWN_MS);
@@ -123,6 +124,7 @@ START_TEST(every_key)
 		"max_processes = 5\n"
 		"max_open_files = 6\n"
 		"max_file_size_bytes = 7\n"
+		"spare_hosts = 9\n"
 		"max_jobs = 8\n"
 		"compile_memory_bytes = 16777216\n"
 		"compile_timeout_ms = 100\n"
@@ -155,6 +157,7 @@ START_TEST(every_key)
 	ck_assert_uint_eq(c.max_processes, 5);
 	ck_assert_uint_eq(c.max_open_files, 6);
 	ck_assert_uint_eq(c.max_file_size_bytes, 7);
+	ck_assert_uint_eq(c.spare_hosts, 9);
 	ck_assert_uint_eq(c.max_jobs, 8);
 	ck_assert_uint_eq(c.compile_memory_bytes, 16777216);
 	ck_assert_uint_eq(c.compile_timeout_ms, 100);
@@ -166,7 +169,7 @@ START_TEST(every_key)
 	ck_assert_uint_eq(c.administrator_groups[0], 27);
 	ck_assert_uint_eq(c.n_operator_groups, 1);
 	ck_assert_uint_eq(c.operator_groups[0], 100);
-	ck_assert_uint_eq(n, 22);
+	ck_assert_uint_eq(n, 23);
 	for (size_t i = 0; i < n; i++)
 		ck_assert_msg(strstr(text, names[i]), "%s isn't tested", names[i]);
 	ck_assert_int_eq(parse(&c, "operators = *", &e), 0);
@@ -245,6 +248,7 @@ static const struct {
 	{ "uid_count = 255", ERR_BAD_PARAM, 1, "uid_count", "" },
 	{ "max_sandboxes = 0", ERR_BAD_PARAM, 1, "max_sandboxes", "" },
 	{ "max_sandboxes = 16385", ERR_BAD_PARAM, 1, "max_sandboxes", "" },
+	{ "spare_hosts = 17", ERR_BAD_PARAM, 1, "spare_hosts", "" },
 	{ "max_jobs = 17", ERR_BAD_PARAM, 1, "max_jobs", "" },
 	{ "max_memory_bytes = 9223372036854775808", ERR_BAD_PARAM, 1, "max_memory_bytes", "" },
 	{ "max_memory_bytes = 99999999999999999999999999", ERR_BAD_PARAM, 1, "max_memory_bytes", "" },

@@ -375,6 +375,43 @@ START_TEST(a_blob_without_hash_is_refused)
 }
 END_TEST
 
+/* A start's file by other names: the store of what touches no disk, and the next start. */
+START_TEST(a_start_shares_its_file)
+{
+	struct blob *b = blob_of("abc", 3), *got = NULL;
+	struct err e = ERR_INIT;
+	char folder[100], first[150], next[150], stored[200];
+	struct stat st, other;
+
+	(void)snprintf(folder, sizeof(folder), "%s/shared", dir);
+	(void)snprintf(first, sizeof(first), "%s/1.so", folder);
+	(void)snprintf(next, sizeof(next), "%s/2.so", folder);
+	(void)snprintf(stored, sizeof(stored), "%s/%s.object", folder, b->sha256);
+	ck_assert_int_eq(objects_place_volatile(folder, b, first, &e), -1); /* no such folder */
+	ck_assert_int_eq(e.sys_errno, ENOENT);
+	ck_assert_int_eq(mkdir(folder, 0700), 0);
+	ck_assert_int_eq(objects_place_again(folder, next), -1); /* nothing was placed */
+	ck_assert_int_eq(errno, ENOENT);
+	ck_assert_msg(objects_place_volatile(folder, b, first, &e) == 0, "%s", e.text);
+	ck_assert_int_eq(stat(first, &st), 0);
+	ck_assert_int_eq(stat(stored, &other), 0);
+	ck_assert_uint_eq(st.st_ino, other.st_ino);
+	ck_assert_int_eq((int)(st.st_mode & 07777), 0444);
+	ck_assert_int_eq(objects_place_volatile(folder, b, first, &e), -1); /* never over something */
+	ck_assert_int_eq(objects_keep_placed(folder, first), 0);
+	ck_assert_int_eq(objects_keep_placed(folder, first), 0);
+	ck_assert_int_eq(unlink(first), 0); /* loaded */
+	ck_assert_int_eq(objects_place_again(folder, next), 0);
+	ck_assert_int_eq(stat(next, &other), 0);
+	ck_assert_uint_eq(st.st_ino, other.st_ino);
+	ck_assert_int_eq(objects_place_again(folder, next), -1);
+	ck_assert_int_eq(objects_get_volatile(folder, b->sha256, &got, &e), 0);
+	ck_assert_mem_eq(got->data, "abc", 3);
+	blob_unref(got);
+	blob_unref(b);
+}
+END_TEST
+
 START_TEST(a_copy_is_placed_once)
 {
 	struct blob *b = blob_of("abc", 3);
@@ -396,7 +433,7 @@ START_TEST(a_copy_is_placed_once)
 	ck_assert_msg(objects_place(b, path, &e) == 0, "%s", e.text);
 	ck_assert_int_eq(stat(path, &st), 0);
 	ck_assert_int_eq(stat(folder, &parent), 0);
-	ck_assert_int_eq((int)(st.st_mode & 07777), 0440);
+	ck_assert_int_eq((int)(st.st_mode & 07777), 0444);
 	ck_assert_uint_eq(st.st_gid, parent.st_gid);
 	f = fopen(path, "r");
 	ck_assert_uint_eq(fread(bytes, 1, sizeof(bytes), f), 3);
@@ -467,5 +504,5 @@ CHECK_MAIN("objects",
 	tcase_add_test(tc, a_folder_that_cannot_be_written_is_an_error);
 	tcase_add_loop_test(tc, a_link_in_place_of_the_folder_is_refused, 0, 2);
 	tcase_add_test(tc, a_blob_without_hash_is_refused);
-	tcase_add_test(tc, a_copy_is_placed_once);
+	tcase_add_test(tc, a_start_shares_its_file); tcase_add_test(tc, a_copy_is_placed_once);
 	tcase_add_test(tc, collecting_removes_what_nobody_refers_to))

@@ -107,6 +107,47 @@ START_TEST(jobs_run_in_order_and_are_told_on_the_loop)
 }
 END_TEST
 
+/* One that is lazy doesn't wake the thread, runs in its turn all the same, and isn't forgotten when nobody else comes; one that is skipped never
+ * gets there. */
+START_TEST(lazy_and_skipped_jobs)
+{
+	static struct test_job jobs[MANY];
+
+	begin();
+	for (int i = 0; i < MANY; i++) {
+		bool is_skipped = i % 7 == 6;
+
+		jobs[i] = (struct test_job){ .job = { .work = is_skipped ? NULL : work, .done = on_done }, .number = 0 };
+		(is_skipped ? storage_skip : i % 2 ? storage_submit : storage_submit_lazily)(storage, &jobs[i].job);
+		ck_assert_int_eq(done, 0);
+	}
+	end();
+	for (int i = 0, before = 0; i < MANY; i++) {
+		ck_assert_int_gt(jobs[i].was_done, 0);
+		ck_assert_int_eq(jobs[i].was_worked > 0, i % 7 != 6);
+		if (i % 7 != 6) {
+			ck_assert_int_eq(jobs[i].was_worked, before + 1);
+			before = jobs[i].was_worked;
+		}
+	}
+}
+END_TEST
+
+START_TEST(lazy_jobs_alone)
+{
+	static struct test_job jobs[MANY];
+
+	begin();
+	for (int i = 0; i < MANY; i++) {
+		jobs[i] = (struct test_job){ .job = { .work = work, .done = on_done }, .number = 0 };
+		storage_submit_lazily(storage, &jobs[i].job);
+	}
+	end();
+	for (int i = 0; i < MANY; i++)
+		ck_assert_int_eq(jobs[i].was_done, i + 1);
+}
+END_TEST
+
 /* The gate holds the thread in the first job, so that the others are surely waiting when the stop comes. */
 START_TEST(waiting_jobs_are_finished_at_the_stop_and_later_ones_refused)
 {
@@ -212,6 +253,8 @@ END_TEST
 
 CHECK_MAIN("storage",
 	tcase_add_test(tc, jobs_run_in_order_and_are_told_on_the_loop);
+	tcase_add_test(tc, lazy_and_skipped_jobs);
+	tcase_add_test(tc, lazy_jobs_alone);
 	tcase_add_test(tc, waiting_jobs_are_finished_at_the_stop_and_later_ones_refused);
 	tcase_add_test(tc, jobs_submitted_by_done_during_the_stop_are_told_too);
 	tcase_add_test(tc, it_stops_without_ever_having_worked);

@@ -13,6 +13,8 @@
 #include "daemon/host/ranges.h"
 #include "proto/sandbox_module.h"
 
+#define SMALL_LIBRARY "libutil.so.1" /* glibc's, empty since 2.34, in the folders that the template root has */
+
 struct object {
 	char *path;
 	void *handle;
@@ -151,4 +153,15 @@ void object_close(struct object *o, char cause[OBJECT_CAUSE_BYTES])
 	}
 	free(o->path);
 	free(o);
+}
+
+void object_warm_up(void)
+{
+	void *library = dlopen(SMALL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+
+	if (!library)
+		return;
+	(void)dlsym(library, "sandbox_module"); /* it has none */
+	(void)dlerror();
+	(void)dlclose(library);
 }

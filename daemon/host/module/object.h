@@ -19,4 +19,7 @@ const struct sbx_module *object_descriptor(const struct object *o); /* inside th
 /* cause: why the object is still mapped; "" when it is gone. o NULL: "". */
 void object_close(struct object *o, char cause[OBJECT_CAUSE_BYTES]);
 
+/* Loads and drops a small library of libc's own: the loader's pages are this process's own from then on. */
+void object_warm_up(void);
+
 #endif

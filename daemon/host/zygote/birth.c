@@ -32,8 +32,8 @@ enum { CHANNEL, OUT, ERROR, OBJECTS };
 
 static int step_name(struct zygote *z)
 {
-	(void)z;
-	return prctl(PR_SET_NAME, HOST_NAME, 0, 0, 0);
+	walls.spare = (z->request.flags & ZYGOTE_F_SPARE) != 0;
+	return prctl(PR_SET_NAME, walls.spare ? SPARE_BIRTH_NAME : HOST_NAME, 0, 0, 0);
 }
 
 static int step_map_user(struct zygote *z)

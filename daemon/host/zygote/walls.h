@@ -12,6 +12,7 @@
 #include "proto/protection.h"
 
 struct walls {
+	bool spare;          /* made in advance: nobody waits for it yet */
 	bool stand;          /* this process was cloned by a zygote, which has done all of it */
 	uint64_t asked;      /* PROTECTION_BITs that the profile wants and that weren't left out */
 	uint64_t left_out;   /* by --weaken */

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/host/confine.h"
@@ -25,6 +26,8 @@
 #ifndef PR_GET_TID_ADDRESS
 #define PR_GET_TID_ADDRESS 40
 #endif
+
+#define BORN_TRIES 3000 /* of a millisecond: less than the spawner waits */
 
 struct walls walls;
 struct landlock_ruleset walls_landlock = { .fd = -1 };
@@ -259,6 +262,18 @@ static void descriptors_close(struct zygote *z)
 	z->n_fds = 0;
 }
 
+/* The kernel counts the descriptors that are on their way for the user as a whole, and compares with this process's limit, which is low
+ * already. As an ordinary user's daemon has one user for all, a crowd of starts may be above it, for as long as control takes to receive. */
+static int send_patiently(struct zygote *z, const struct zygote_message *m, int fd)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	int result, tries = 0;
+
+	while ((result = send_to_spawner(z, m, fd)) == -1 && errno == ETOOMANYREFS && ++tries < BORN_TRIES)
+		(void)nanosleep(&pause, NULL);
+	return result;
+}
+
 /* In the host: walls, one word to the spawner, then no way to it is left. That the spawner still is there to be a child of is
  * seen by the word: the death signal was set before. */
 static void be_born(struct zygote *z)
@@ -268,7 +283,7 @@ static void be_born(struct zygote *z)
 	int failed = zygote_birth(z, ZYGOTE_MUST, &step);
 
 	say(z, &answer, ZYGOTE_BORN, failed == -1 ? step : NULL, failed == -1 ? errno : 0);
-	if (send_to_spawner(z, &answer, z->listener_fd) == -1 || failed == -1)
+	if (send_patiently(z, &answer, z->listener_fd) == -1 || failed == -1)
 		_exit(HOST_EXIT_BIRTH);
 	fd_close(&z->listener_fd);
 	fd_close(&z->link_fd);

@@ -34,6 +34,8 @@ struct zygote {
 
 #define ZYGOTE_NAME "sandbox-zygote" /* as ps shows it; hosts take HOST_NAME */
 #define HOST_NAME   "sandbox-host"
+#define SPARE_NAME  "sandbox-spare" /* from when it waits until its BEGIN */
+#define SPARE_BIRTH_NAME SPARE_NAME "~"
 
 #define ZYGOTE_FDS_FROM 10 /* what a zygote keeps open lies here and above, beyond the numbers that a host's descriptors come under */
 

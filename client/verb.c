@@ -131,6 +131,11 @@ const struct verb verbs[] = {
 			 "With -f the newest 10 (-n), or all --since, come first; it goes on over restarts of the daemon, and ends with\n"
 			 "status 0 at SIGINT and when its output is closed.", .example = "sandboxctl events -f --sandbox web --type reload.",
 		.own = { { .letter = 'n', .param = "limit" }, { .letter = 'f', .param = "follow" }, { .name = "since", .param = "since_seq" } } },
+	{ .name = "audit", .method = METHOD_AUDIT_READ, .run = cmd_events_run, .operands = "",
+		.notes = "Types: denied.right denied.owner denied.limit denied.call denied.object denied.strict denied.reload, and changed under profiles\n"
+			 "with full audit. -n, -f, --since and the end are as those of events.",
+		.example = "sandboxctl audit --since 1h --type denied.",
+		.own = { { .letter = 'n', .param = "limit" }, { .letter = 'f', .param = "follow" }, { .name = "since", .param = "since_seq" } } },
 	{ .name = "ping", .method = METHOD_DAEMON_PING, .run = cmd_ping_run, .operands = "", .example = "sandboxctl ping" },
 	{ .name = "shutdown", .method = METHOD_DAEMON_SHUTDOWN, .run = cmd_shutdown_run, .operands = "",
 		.example = "sandboxctl shutdown" },

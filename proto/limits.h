@@ -20,6 +20,7 @@
 #define LIMIT_CONNECTIONS_PER_UID    256
 #define LIMIT_CONNECTIONS_PER_UID_NONE 8        /* of who may do nothing but ask what there is */
 #define LIMIT_IN_FLIGHT              32         /* requests of one connection without a reply; then its socket is not read */
+#define LIMIT_TURN_US                500       /* what comes in bulk (exits, ends of storage jobs) leaves the loop to others after that long */
 #define LIMIT_REQUESTS_PER_TURN      64         /* one connection may not hog a turn of the loop */
 #define LIMIT_REQUEST_BYTES_PER_UID  (64u << 20) /* unanswered requests of all connections of one uid; beyond it larger ones are `busy` */
 #define LIMIT_SMALL_REQUEST_BYTES    4096       /* never `busy` for that reason: whoever has filled the queues can still stop and destroy */
@@ -79,6 +80,7 @@
 
 /* ---- simulations (sandboxd --simulate) ---- */
 #define LIMIT_SIMULATE_LINE_BYTES LIMIT_REQUEST_BYTES /* one scenario */
+#define LIMIT_SIMULATE_LINES      1000000 /* of one file: a pipe that never ends is told so */
 #define LIMIT_SIMULATE_EVENTS     65536   /* of one scenario */
 #define LIMIT_SIMULATE_ACTIONS    1000000 /* of one scenario: a tree that restarts for ever ends here */
 #define LIMIT_SIMULATE_RESULT_BYTES (64u << 20)
@@ -123,6 +125,9 @@
 #define LIMIT_EVENT_FILES_AGE_MS  (30ll * 24 * 3600 * 1000)
 #define LIMIT_EVENT_BATCH_BYTES   (1u << 20)  /* of events that wait for the disk; what comes on top isn't written, and counted */
 #define LIMIT_EVENT_PENDING_BYTES (256u << 10) /* of the mapped file that keeps them when control is killed meanwhile */
+#define LIMIT_AUDIT_USERS         64          /* whose allowances are known apart; then that of the longest quiet one begins anew */
+#define LIMIT_AUDIT_RECORDS       500         /* that one user may cause in LIMIT_AUDIT_PERIOD_MS: a flood can't push the others' out of the files */
+#define LIMIT_AUDIT_PERIOD_MS     60000
 #define LIMIT_LOG_FILE_BYTES      (1u << 20)  /* one log file of a sandbox; the next one begins behind it */
 #define LIMIT_LOG_FILES           2           /* kept of each sandbox */
 #define LIMIT_LOG_BATCH_BYTES     (1u << 20)  /* of a sandbox's lines that wait for the disk */

@@ -22,6 +22,16 @@
 	P("request_key", PARAM_TEXT, false, 1, LIMIT_REQUEST_KEY_BYTES, NULL,                                \
 		"a name of the client's choice: the same request with it is done once, and request.outcome tells what it came to")
 
+/* of a stream of events or records */
+#define P_STREAM \
+	P("since_seq", PARAM_TEXT, false, 0, 64, NULL, "only later ones: a seq or the `next` of the page before"), \
+		P("since_ms", PARAM_INTEGER, false, 0, 9007199254740991, NULL, "only those since then, in ms since 1970"), \
+		P("sandbox", PARAM_ID, false, 0, 0, NULL, "only those of one sandbox"), \
+		P("type", PARAM_TEXT, false, 0, 64, NULL, "only those of this type; one that ends with a dot (reload.) stands for all that begin so"), \
+		P("limit", PARAM_INTEGER, false, 0, 1000, NULL, "how many at most (100)"), \
+		P("newest", PARAM_BOOL, false, 0, 0, NULL, "the newest instead of the first ones (false)"), \
+		P("follow", PARAM_BOOL, false, 0, 0, NULL, "send what comes next as notifications (false)")
+
 #define TIMEOUT_MAX_MS 86400000
 
 const struct method methods[METHOD__N] = {
@@ -78,10 +88,10 @@ const struct method methods[METHOD__N] = {
 		{ P_THE_ID, P("state", PARAM_CHOICE, false, 0, 0, "keep|fresh", "carry the state over, or begin anew (keep)"),
 			P_THE_KEY } },
 	[METHOD_SANDBOX_FREEZE] = { "sandbox.freeze", RIGHT_OPERATOR, "Stop every process of a running sandbox where it is; calls wait until it is thawed.",
-		"as sandbox.info", { P_THE_ID } },
-	[METHOD_SANDBOX_THAW] = { "sandbox.thaw", RIGHT_OPERATOR, "Let a frozen sandbox go on.", "as sandbox.info", { P_THE_ID } },
+		"as sandbox.info", { P_THE_ID, P_THE_KEY } },
+	[METHOD_SANDBOX_THAW] = { "sandbox.thaw", RIGHT_OPERATOR, "Let a frozen sandbox go on.", "as sandbox.info", { P_THE_ID, P_THE_KEY } },
 	[METHOD_SANDBOX_RESET] = { "sandbox.reset", RIGHT_OPERATOR,
-		"Make the restart budget and the back-off as new; a failed sandbox is stopped then.", "as sandbox.info", { P_THE_ID } },
+		"Make the restart budget and the back-off as new; a failed sandbox is stopped then.", "as sandbox.info", { P_THE_ID, P_THE_KEY } },
 	[METHOD_SANDBOX_EXPLAIN] = { "sandbox.explain", RIGHT_OPERATOR,
 		"Tell in sentences what was decided about a sandbox lately, by which rule and with which numbers; oldest first.",
 		"{id, status, status_reason, next, decisions: [{at, kind, text, generation, version, ...}], forgotten}", { P_THE_ID } },
@@ -144,21 +154,21 @@ const struct method methods[METHOD__N] = {
 			P("period_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "the window of intensity (60000)"),
 			P("auto_shutdown", PARAM_CHOICE, false, 0, 0, "never|any_significant|all_significant", "end the group when significant members have ended (never)"),
 			P("restart", PARAM_CHOICE, false, 0, 0, "permanent|transient|temporary", "when its parent restarts it (permanent)"),
-			P("significant", PARAM_BOOL, false, 0, 0, NULL, "its end counts for its parent's auto_shutdown (false)") } },
+			P("significant", PARAM_BOOL, false, 0, 0, NULL, "its end counts for its parent's auto_shutdown (false)"), P_THE_KEY } },
 	[METHOD_GROUP_LIST] = { "group.list", RIGHT_OPERATOR, "List the caller's groups, oldest first; administrators see all.", "{groups: [as group.info]}", { { 0 } } },
 	[METHOD_GROUP_INFO] = { "group.info", RIGHT_OPERATOR, "Show a group, its restart budget and its members in start order.",
 		"{id, status, status_reason, owner, parent, strategy, auto_shutdown, restart, significant, wanted, budget, restart_count, created_at, members}", { P_GROUP } },
-	[METHOD_GROUP_DESTROY] = { "group.destroy", RIGHT_OPERATOR, "Remove a group that has no members.", "{id, destroyed}", { P_GROUP } },
+	[METHOD_GROUP_DESTROY] = { "group.destroy", RIGHT_OPERATOR, "Remove a group that has no members.", "{id, destroyed}", { P_GROUP, P_THE_KEY } },
 	[METHOD_GROUP_ADD] = { "group.add", RIGHT_OPERATOR, "Put a sandbox that is on its own into a group, at the end of the start order; one that runs runs on.",
 		"as sandbox.info",
 		{ P_GROUP, P("sandbox", PARAM_ID, true, 0, 0, NULL, "the sandbox"),
-			P("significant", PARAM_BOOL, false, 0, 0, NULL, "its end counts for auto_shutdown (false)") } },
+			P("significant", PARAM_BOOL, false, 0, 0, NULL, "its end counts for auto_shutdown (false)"), P_THE_KEY } },
 	[METHOD_GROUP_REMOVE] = { "group.remove", RIGHT_OPERATOR, "Take a sandbox out of its group: it is stopped, and started again on its own with its state.",
-		"as sandbox.info", { P_GROUP, P("sandbox", PARAM_ID, true, 0, 0, NULL, "the sandbox") } },
-	[METHOD_GROUP_START] = { "group.start", RIGHT_OPERATOR, "Start a group that is down or failed: its members in order.", "as group.info", { P_GROUP } },
-	[METHOD_GROUP_STOP] = { "group.stop", RIGHT_OPERATOR, "Stop a group: its members in reverse order; their states are kept.", "as group.info", { P_GROUP } },
-	[METHOD_GROUP_RESTART] = { "group.restart", RIGHT_OPERATOR, "Stop a group and start it again.", "as group.info", { P_GROUP } },
-	[METHOD_GROUP_RESET] = { "group.reset", RIGHT_OPERATOR, "Make the restart budgets of a whole tree as new; one that is failed is down then.", "as group.info", { P_GROUP } },
+		"as sandbox.info", { P_GROUP, P("sandbox", PARAM_ID, true, 0, 0, NULL, "the sandbox"), P_THE_KEY } },
+	[METHOD_GROUP_START] = { "group.start", RIGHT_OPERATOR, "Start a group that is down or failed: its members in order.", "as group.info", { P_GROUP, P_THE_KEY } },
+	[METHOD_GROUP_STOP] = { "group.stop", RIGHT_OPERATOR, "Stop a group: its members in reverse order; their states are kept.", "as group.info", { P_GROUP, P_THE_KEY } },
+	[METHOD_GROUP_RESTART] = { "group.restart", RIGHT_OPERATOR, "Stop a group and start it again.", "as group.info", { P_GROUP, P_THE_KEY } },
+	[METHOD_GROUP_RESET] = { "group.reset", RIGHT_OPERATOR, "Make the restart budgets of a whole tree as new; one that is failed is down then.", "as group.info", { P_GROUP, P_THE_KEY } },
 	[METHOD_GROUP_TREE] = { "group.tree", RIGHT_OPERATOR, "Show groups with all that is in them, and the sandboxes that are in none.",
 		"{groups: [as group.info, members likewise], sandboxes: [as in sandbox.list]}",
 		{ P("id", PARAM_ID, false, 0, 0, NULL, "only this group (all)") } },
@@ -180,15 +190,12 @@ const struct method methods[METHOD__N] = {
 			P("since_seq", PARAM_TEXT, false, 0, 64, NULL, "only those behind this one: a `next`, or the seq of a line followed"),
 			P("follow", PARAM_BOOL, false, 0, 0, NULL, "send what comes next as notifications (false)") } },
 	[METHOD_EVENT_READ] = { "event.read", RIGHT_ANY,
-		"Read the events of the caller's sandboxes in order, and with follow those to come; administrators see all.",
+		"Read the events of the caller's sandboxes and groups in order, and with follow those to come; administrators see all.",
 		"{events: [{seq, at, type, sandbox, ...}], next, gap, subscription (with follow)}",
-		{ P("since_seq", PARAM_TEXT, false, 0, 64, NULL, "only later ones: a seq or the `next` of the page before"),
-			P("since_ms", PARAM_INTEGER, false, 0, 9007199254740991, NULL, "only those since then, in ms since 1970"),
-			P("sandbox", PARAM_ID, false, 0, 0, NULL, "only those of one sandbox"),
-			P("type", PARAM_TEXT, false, 0, 64, NULL, "only those of this type; one that ends with a dot (reload.) stands for all that begin so"),
-			P("limit", PARAM_INTEGER, false, 0, 1000, NULL, "how many at most (100)"),
-			P("newest", PARAM_BOOL, false, 0, 0, NULL, "the newest instead of the first ones (false)"),
-			P("follow", PARAM_BOOL, false, 0, 0, NULL, "send what comes next as notifications (false)") } },
+		{ P_STREAM } },
+	[METHOD_AUDIT_READ] = { "audit.read", RIGHT_OPERATOR,
+		"Read what was refused to the caller's sandboxes, and under full audit who changed them; administrators read all.",
+		"{events: [{seq, at, type, sandbox, uid, version, ...}], next, gap, subscription (with follow)}", { P_STREAM } },
 	[METHOD_STREAM_END] = { "stream.end", RIGHT_ANY, "End a subscription of this connection.", "{subscription, ended}",
 		{ P("subscription", PARAM_INTEGER, true, 1, INT32_MAX, NULL, "its number, as event.read or log.read gave it") } },
 };
@@ -258,4 +265,17 @@ const char *param_kind_text(enum param_kind kind)
 		return "base64";
 	}
 	return "?";
+}
+
+bool method_has_param(const struct method *m, const char *name)
+{
+	for (size_t i = 0; i < METHOD_MAX_PARAMS && m->params[i].name; i++)
+		if (strcmp(m->params[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+bool method_is_change(const struct method *m)
+{
+	return m != &methods[METHOD_SANDBOX_CALL] && m != &methods[METHOD_SANDBOX_CAST] && method_has_param(m, "request_key");
 }

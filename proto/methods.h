@@ -57,6 +57,9 @@ extern const struct method methods[METHOD__N];
 /* NULL: unknown; then *ret_nearest (may be NULL) is the nearest known name or NULL. */
 const struct method *method_find(const char *name, size_t size, const char **ret_nearest);
 enum method_id method_id_of(const struct method *m);
+bool method_has_param(const struct method *m, const char *name);
+/* Does it change what there is (and so takes a request_key)? Calls are the module's business. */
+bool method_is_change(const struct method *m);
 size_t method_n_params(const struct method *m);
 const char *param_kind_text(enum param_kind kind);
 

@@ -20,6 +20,7 @@ struct event_followers; /* handlers_events.c */
 struct rpc_keys;     /* daemon/front/rpc_key.h */
 struct durable;      /* daemon/sandbox/durable.h: what is on disk */
 struct doctor;       /* daemon/doctor/doctor.h */
+struct rpc_act;      /* daemon/front/rpc.h */
 
 struct control {
 	uv_loop_t *loop;
@@ -29,11 +30,13 @@ struct control {
 	struct spawner_link *spawner;
 	struct registry *registry;
 	struct events *events;
-	struct event_followers *followers; /* NULL: nobody has followed yet */
+	struct event_followers *followers, *audit_followers; /* NULL: nobody has asked yet */
 	struct log_store *logs;     /* NULL: logs are in memory only (tests) */
 	struct rpc_keys *keys;      /* NULL: no outcomes are kept (tests) */
 	struct durable *durable;
 	struct doctor *doctor;      /* NULL: no examination is at work */
+	struct audit *audit;        /* daemon/observe/audit.h; NULL: nothing is recorded (tests) */
+	void (*acted)(struct control *c, const struct rpc_act *act); /* rpc.h; NULL: nobody wants to know (tests) */
 	bool serving;               /* clients are let in */
 	uint64_t stop_asked;        /* before that */
 	int64_t started_ms;         /* monotonic */

@@ -65,6 +65,7 @@ rpc_handler *const rpc_handlers[METHOD__N] = {
 	[METHOD_VERSION_COMMIT] = version_commit,
 	[METHOD_LOG_READ] = log_read,
 	[METHOD_EVENT_READ] = event_read,
+	[METHOD_AUDIT_READ] = audit_read,
 	[METHOD_STREAM_END] = rpc_stream_end,
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * event.read. With follow the first page is the answer; what has happened since the page's end is read page by page, as fast as the
+ * event.read and audit.read. With follow the first page is the answer; what has happened since the page's end is read page by page, as fast as the
  * client reads; from there on each event is told when it happens, or counted as dropped while the client doesn't read. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include <sys/queue.h>
 
 #include "daemon/control/handlers.h"
+#include "daemon/observe/audit.h"
 #include "daemon/observe/events.h"
 #include "proto/json_out.h"
 #include "proto/log.h"
@@ -15,7 +16,7 @@
 #define CATCH_UP_PAGE 64 /* events; less than LIMIT_STREAM_QUEUE_BYTES, mostly */
 
 struct event_follow {
-	struct control *c;
+	struct event_followers *of;
 	struct rpc_request *request;  /* the first page isn't read yet */
 	struct rpc_stream *stream;    /* NULL: not asked for, or ended */
 	struct events_read page;
@@ -24,7 +25,9 @@ struct event_follow {
 	LIST_ENTRY(event_follow) link; /* while it is live */
 };
 
+/* Those of one stream. */
 struct event_followers {
+	struct events *events;
 	LIST_HEAD(, event_follow) live;
 };
 
@@ -64,10 +67,10 @@ static void send_event(struct event_follow *f, const char *json, size_t size)
 
 static void heard(void *ctx, const struct event_head *head, const char *json, size_t size)
 {
-	struct control *c = ctx;
+	struct event_followers *of = ctx;
 	struct event_follow *f;
 
-	LIST_FOREACH(f, &c->followers->live, link) {
+	LIST_FOREACH(f, &of->live, link) {
 		if (!event_filter_takes(&f->page.filter, head))
 			continue;
 		if (!rpc_stream_has_room(f->stream)) {
@@ -162,9 +165,9 @@ static void catch_up(struct event_follow *f)
 {
 	char seq[SEQ_ROOM];
 
-	if (seq_compare(f->page.next, events_last(f->c->events)) >= 0) {
+	if (seq_compare(f->page.next, events_last(f->of->events)) >= 0) {
 		f->is_live = true;
-		LIST_INSERT_HEAD(&f->c->followers->live, f, link);
+		LIST_INSERT_HEAD(&f->of->live, f, link);
 		return;
 	}
 	if (!rpc_stream_has_room(f->stream))
@@ -173,30 +176,32 @@ static void catch_up(struct event_follow *f)
 	f->page.is_newest = false;
 	f->page.limit = CATCH_UP_PAGE;
 	f->is_reading = true;
-	(void)events_read_begin(f->c->events, &f->page, seq, NULL); /* a number that we wrote */
+	(void)events_read_begin(f->of->events, &f->page, seq, NULL); /* a number that we wrote */
 }
 
-static bool followers_ready(struct control *c)
+static struct event_followers *followers_of(struct event_followers **place, struct events *events)
 {
-	if (c->followers)
-		return true;
-	c->followers = calloc(1, sizeof(*c->followers));
-	if (c->followers)
-		events_listen(c->events, heard, c);
-	return c->followers != NULL;
+	if (*place)
+		return *place;
+	*place = calloc(1, sizeof **place);
+	if (*place) {
+		(*place)->events = events;
+		events_listen(events, heard, *place);
+	}
+	return *place;
 }
 
-const struct rpc_done *event_read(struct control *c, struct rpc_request *r)
+static const struct rpc_done *stream_read(struct event_followers *of, const char *notification, struct rpc_request *r)
 {
-	struct event_follow *f = calloc(1, sizeof(*f));
+	struct event_follow *f = of ? calloc(1, sizeof(*f)) : NULL;
 	const struct rpc_done *taken;
 	struct err e = ERR_INIT;
 
 	if (!f) {
-		err_set(&e, ERR_INTERNAL, "no memory to read events");
+		err_set(&e, ERR_INTERNAL, "no memory to read a stream");
 		return rpc_error(r, &e, NULL);
 	}
-	f->c = c;
+	f->of = of;
 	f->page.filter = (struct event_filter){ .since_ms = rpc_integer(r, "since_ms", 0), .is_admin = rpc_is_admin(r), .uid = rpc_uid(r) };
 	(void)snprintf(f->page.filter.sandbox, sizeof(f->page.filter.sandbox), "%s", rpc_text(r, "sandbox") ? rpc_text(r, "sandbox") : "");
 	(void)snprintf(f->page.filter.type, sizeof(f->page.filter.type), "%s", rpc_text(r, "type") ? rpc_text(r, "type") : "");
@@ -204,18 +209,26 @@ const struct rpc_done *event_read(struct control *c, struct rpc_request *r)
 	f->page.limit = (unsigned)rpc_integer(r, "limit", 100);
 	f->page.done = page_done;
 	if (rpc_bool(r, "follow", false) &&
-		(!followers_ready(c) || !(f->stream = rpc_stream_open(r, "event", &follow_owner, f, &e)))) {
-		if (e.code == ERR_OK)
-			err_set(&e, ERR_INTERNAL, "no memory for a subscription");
+		!(f->stream = rpc_stream_open(r, notification, &follow_owner, f, &e))) {
 		free(f);
 		return rpc_error(r, &e, NULL);
 	}
 	f->request = r;
 	f->is_reading = true;
 	taken = rpc_pending(r); /* before: a page of the ring is answered at once */
-	if (events_read_begin(c->events, &f->page, rpc_text(r, "since_seq"), &e) == 0)
+	if (events_read_begin(of->events, &f->page, rpc_text(r, "since_seq"), &e) == 0)
 		return taken;
 	f->is_reading = false;
 	follow_free(f);
 	return rpc_error(r, &e, NULL);
+}
+
+const struct rpc_done *event_read(struct control *c, struct rpc_request *r)
+{
+	return stream_read(followers_of(&c->followers, c->events), "event", r);
+}
+
+const struct rpc_done *audit_read(struct control *c, struct rpc_request *r)
+{
+	return stream_read(followers_of(&c->audit_followers, c->audit->events), "audit", r);
 }

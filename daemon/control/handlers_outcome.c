@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/control/handlers.h"
+#include "daemon/control/outcome_group.h"
 #include "daemon/sandbox/registry.h"
 #include "daemon/sandbox/sandbox.h"
 #include "proto/json_out.h"
@@ -18,12 +19,16 @@ static uint64_t before(struct control *c, const struct outcome *row)
 {
 	const struct sandbox *sb = registry_get(c->registry, row->sandbox);
 
+	if (outcome_is_of_group(row))
+		return group_outcome_before(c, row);
 	if (!sb)
 		return 0;
+	if (row->method == METHOD_SANDBOX_RESET)
+		return sb->life.state == LIFE_FAILED;
 	return row->method == METHOD_SANDBOX_RESTART ? generation_of(sb) : sb->versions.current;
 }
 
-static enum rpc_key_fate as_info(const struct sandbox *sb, struct buf *to)
+enum rpc_key_fate outcome_as_info(const struct sandbox *sb, struct buf *to)
 {
 	struct json_out o = json_out_to(to);
 
@@ -31,7 +36,7 @@ static enum rpc_key_fate as_info(const struct sandbox *sb, struct buf *to)
 	return RPC_KEY_RESULT;
 }
 
-static enum rpc_key_fate destroyed(const struct outcome *row, struct buf *to)
+enum rpc_key_fate outcome_destroyed(const struct outcome *row, struct buf *to)
 {
 	struct json_out o = json_out_to(to);
 
@@ -86,18 +91,24 @@ static enum rpc_key_fate resolve_life(const struct sandbox *sb, const struct out
 {
 	switch ((int)row->method) {
 	case METHOD_SANDBOX_CREATE: /* one that was cut off before it was ready is on its way out: then it was not begun */
-		return is_starting(sb) || sb->life.creating ? RPC_KEY_UNDECIDED : as_info(sb, to);
+		return is_starting(sb) || sb->life.creating ? RPC_KEY_UNDECIDED : outcome_as_info(sb, to);
 	case METHOD_SANDBOX_DESTROY:
 		return sb->life.state == LIFE_STOPPING ? RPC_KEY_UNDECIDED : RPC_KEY_NOT_BEGUN;
 	case METHOD_SANDBOX_START:
-		return is_up(sb) ? as_info(sb, to) : is_starting(sb) ? RPC_KEY_UNDECIDED : RPC_KEY_NOT_BEGUN;
+		return is_up(sb) ? outcome_as_info(sb, to) : is_starting(sb) ? RPC_KEY_UNDECIDED : RPC_KEY_NOT_BEGUN;
 	case METHOD_SANDBOX_STOP:
-		return sb->life.state == LIFE_STOPPED ? as_info(sb, to) :
+		return sb->life.state == LIFE_STOPPED ? outcome_as_info(sb, to) :
 			sb->life.state == LIFE_STOPPING ? RPC_KEY_UNDECIDED : RPC_KEY_NOT_BEGUN;
 	case METHOD_SANDBOX_RESTART:
 		if (is_up(sb))
-			return generation_of(sb) == row->before ? RPC_KEY_NOT_BEGUN : as_info(sb, to);
+			return generation_of(sb) == row->before ? RPC_KEY_NOT_BEGUN : outcome_as_info(sb, to);
 		return is_starting(sb) || sb->life.state == LIFE_STOPPING ? RPC_KEY_UNDECIDED : RPC_KEY_NOT_BEGUN;
+	case METHOD_SANDBOX_FREEZE:
+		return sb->life.state == LIFE_FROZEN ? outcome_as_info(sb, to) : RPC_KEY_NOT_BEGUN;
+	case METHOD_SANDBOX_THAW:
+		return sb->life.state == LIFE_RUNNING ? outcome_as_info(sb, to) : RPC_KEY_NOT_BEGUN;
+	case METHOD_SANDBOX_RESET: /* where nothing is to be seen of it, done again it does no harm */
+		return row->before && sb->life.state != LIFE_FAILED ? outcome_as_info(sb, to) : RPC_KEY_NOT_BEGUN;
 	case METHOD_SANDBOX_RELOAD:
 	case METHOD_SANDBOX_ROLLBACK:
 		if (sb->life.state == LIFE_RELOADING)
@@ -111,11 +122,13 @@ static enum rpc_key_fate resolve(struct control *c, const struct outcome *row, s
 {
 	const struct sandbox *sb = registry_get(c->registry, row->sandbox);
 
+	if (outcome_is_of_group(row))
+		return group_outcome(c, row, to);
 	if (!sb)
-		return row->method == METHOD_SANDBOX_DESTROY ? destroyed(row, to) :
+		return row->method == METHOD_SANDBOX_DESTROY ? outcome_destroyed(row, to) :
 			row->method == METHOD_SANDBOX_CALL   ? crashed(row, to) : RPC_KEY_NOT_BEGUN;
-	if (sb->forgetting || (sb->host && sb->host->found) || row->method == METHOD_SANDBOX_CALL)
-		return RPC_KEY_UNDECIDED; /* it is going, or hasn't said yet what it does */
+	if (sb->forgetting || (sb->host && sb->host->found && !sb->host->adopted) || row->method == METHOD_SANDBOX_CALL)
+		return RPC_KEY_UNDECIDED; /* it is going, or hasn't said yet what it does (a frozen one can't: it is taken for what it was) */
 	return resolve_life(sb, row, to);
 }
 

@@ -131,7 +131,7 @@ static const struct rpc_done *life_request(struct control *c, struct rpc_request
 	if (sandbox_request(sb, type, keep, r))
 		return taken;
 	rpc_key_not_begun(r);
-	err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, life_state_text(sb->life.state));
+	err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, sandbox_status_text(sb));
 	return rpc_error(r, &e, NULL);
 }
 
@@ -187,7 +187,7 @@ const struct rpc_done *sandbox_reset_request(struct control *c, struct rpc_reque
 	if (!sb)
 		return rpc_error(r, &e, NULL);
 	if (!sandbox_request(sb, LIFE_RESET, false, NULL)) {
-		err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, life_state_text(sb->life.state));
+		err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, sandbox_status_text(sb));
 		return rpc_error(r, &e, NULL);
 	}
 	sandbox_keep_spec(sb);

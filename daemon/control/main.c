@@ -19,6 +19,7 @@
 #include "daemon/control/shutdown.h"
 #include "daemon/control/spawner_link.h"
 #include "daemon/simulate/simulate.h"
+#include "daemon/observe/audit.h"
 #include "daemon/observe/events.h"
 #include "daemon/observe/log_writer.h"
 #include "daemon/store/database.h"
@@ -184,12 +185,16 @@ static int control_start(struct control *c, struct err *e)
 		return -1;
 	c->registry = registry_new();
 	c->events = events_new(c->begin.incarnation);
-	if (!c->registry || !c->events)
+	c->audit = audit_new(c->begin.incarnation);
+	if (!c->registry || !c->events || !c->audit)
 		return err_set(e, ERR_INTERNAL, "no memory");
 	if (durable_new(c, e) < 0 || storage_start(c->loop, c->begin.state_dir, &c->storage, e) < 0)
 		return -1;
-	if (events_open(c->events, storage_dir_fd(c->storage), c->storage, &why) < 0)
+	if (events_open(c->events, storage_dir_fd(c->storage), "events", c->storage, &why) < 0)
 		log_error("events are kept in memory only: %s", why.text);
+	if (audit_open(c->audit, storage_dir_fd(c->storage), c->storage, &why) < 0)
+		log_error("the audit trail is kept in memory only: %s", why.text);
+	c->acted = audit_request;
 	logs.storage = c->storage;
 	c->logs = &logs;
 	open_job.job = (struct storage_job){ .work = open_work, .done = open_done, .err = ERR_INIT };
@@ -219,5 +224,6 @@ int main(int argc, char **argv)
 	uv_run(control.loop, UV_RUN_DEFAULT);
 	durable_free(&control);
 	events_free(control.events);
+	audit_free(control.audit);
 	return 0;
 }

@@ -7,6 +7,7 @@
 #include "daemon/sandbox/registry.h"
 #include "daemon/sandbox/sandbox.h"
 #include "daemon/control/spawner_link.h"
+#include "daemon/observe/audit.h"
 #include "daemon/observe/events.h"
 #include "daemon/store/storage.h"
 #include "proto/log.h"
@@ -32,6 +33,7 @@ static void listener_closed(void *ctx)
 	for (struct sandbox *sb = registry_first(c->registry); sb; sb = registry_next(sb))
 		sandbox_log_close(sb);
 	events_close(c->events);
+	audit_close(c->audit);
 	storage_stop(c->storage, shutdown_finish, c);
 	c->storage = NULL;
 }

@@ -12,7 +12,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "proto/clock.h"
 #include "proto/fd.h"
+#include "proto/limits.h"
 #include "proto/log.h"
 
 #define MESSAGES_PER_TURN 64
@@ -130,13 +132,14 @@ static void link_flush(struct spawner_link *s)
 static void link_ready_cb(uv_poll_t *poll, int status, int events)
 {
 	struct spawner_link *s = poll->data;
+	int64_t began_us = clock_monotonic_us();
 
 	if (status < 0)
 		s->watched = 0; /* libuv has stopped it */
 	if (events & UV_WRITABLE)
 		link_flush(s);
-	for (int i = 0; i < MESSAGES_PER_TURN && link_receive(s); i++)
-		;
+	for (int i = 0; i < MESSAGES_PER_TURN && link_receive(s) && clock_monotonic_us() - began_us < LIMIT_TURN_US; i++)
+		; /* hundreds may have died at once; calls to the others come in between */
 	if (!uv_is_closing((uv_handle_t *)poll))
 		link_poll(s);
 }

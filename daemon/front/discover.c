@@ -103,6 +103,7 @@ static const char *const results[METHOD__N] = {
 	[METHOD_VERSION_COMMIT] = "{id: s, version: i, was_on_probation: b}",
 	[METHOD_LOG_READ] = "{lines: [$line], dropped_bytes: w, next?: s~, subscription?: i}",
 	[METHOD_EVENT_READ] = "{events: [$event], next: s~, gap: b, subscription?: i}",
+	[METHOD_AUDIT_READ] = "{events: [$event], next: s~, gap: b, subscription?: i}",
 	[METHOD_STREAM_END] = "{subscription: i, ended: b}",
 	[METHOD_RPC_DISCOVER] = "{openrpc: s, info: o, methods: [o], x-notifications: [o], components: o}",
 };
@@ -112,6 +113,8 @@ static const struct {
 	const char *name, *description, *params;
 } notifications[] = {
 	{ "event", "of event.read with follow",
+		"{subscription: i, seq?: s, at?: i, type?: s, sandbox?: s~, owner?: i~, gap?: b, dropped?: i}" },
+	{ "audit", "of audit.read with follow",
 		"{subscription: i, seq?: s, at?: i, type?: s, sandbox?: s~, owner?: i~, gap?: b, dropped?: i}" },
 	{ "log", "of log.read with follow",
 		"{subscription: i, seq?: s, at?: i, stream?: s, level?: s, text?: s, partial?: s, dropped_bytes?: w, ended?: s}" },

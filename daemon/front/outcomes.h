@@ -32,8 +32,8 @@ struct outcome {
 	uint32_t is_error;           /* DONE: the bytes are an error object */
 	uint32_t first_block, size;  /* DONE */
 	char key[LIMIT_REQUEST_KEY_BYTES + 1];
-	char sandbox[LIMIT_ID_BYTES + 1];
-	char function[LIMIT_FUNCTION_BYTES + 1];
+	char sandbox[LIMIT_ID_BYTES + 1];        /* the id that it is about, a group's too */
+	char function[LIMIT_FUNCTION_BYTES + 1]; /* what else it is about: the call's function, the sandbox that a group gets */
 };
 
 struct outcomes;

@@ -207,8 +207,10 @@ void rpc_request_free(struct rpc_request *r)
 
 void rpc_run(struct control *c, struct rpc_request *r)
 {
-	const struct rpc_done *done = rpc_key_enter(c, r);
+	const struct rpc_done *done;
 
+	r->control = c;
+	done = rpc_key_enter(c, r);
 	if (!done)
 		done = rpc_handlers[method_id_of(r->method)](c, r);
 	assert(done);
@@ -244,6 +246,8 @@ static void run(struct control *c, struct rpc_peer *p, struct rpc_batch *b, cons
 	if (find_method(envelope.method, envelope.method.at - line, &m, &e) == -1 || check_allowed(c, p, m, &e) == -1 ||
 		rpc_params_check(m, &envelope, line, &params, &e) == -1 ||
 		check_memory(p, m, text.size + params.text_bytes, &e) == -1) {
+		if (e.code == ERR_DENIED && c->acted)
+			c->acted(c, &(struct rpc_act){ .method = m, .uid = p->user->uid, .e = &e });
 		if (envelope.id.at)
 			refuse(p, b, envelope.id, &e);
 		return;

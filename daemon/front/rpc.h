@@ -63,6 +63,15 @@ const struct rpc_done *rpc_result_raw(struct rpc_request *r, const char *json, s
 const struct rpc_done *rpc_error(struct rpc_request *r, const struct err *e, cJSON *extra_take);
 const struct rpc_done *rpc_pending(struct rpc_request *r);
 
+/* ---- what was answered, for who keeps a record: control->acted is told of each refusal, and of each change that was made ---- */
+struct rpc_act {
+	const struct method *method;
+	const char *id;          /* its parameter of this name; NULL: it has none, or was refused before that was read */
+	uid_t uid;
+	bool is_admin;
+	const struct err *e;     /* NULL: done */
+};
+
 /* ---- streams: notifications that follow the answer to a request with follow:true, until the client or its connection ends ---- */
 struct rpc_stream;
 

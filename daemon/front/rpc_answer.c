@@ -179,6 +179,16 @@ static const struct rpc_done *answer_end(struct rpc_request *r, bool is_written)
 	return &done;
 }
 
+static void tell(const struct rpc_request *r, const struct err *e)
+{
+	struct control *c = r->control;
+
+	if (!c || !c->acted || (!e && !method_is_change(r->method)))
+		return;
+	c->acted(c, &(struct rpc_act){ .method = r->method, .id = method_has_param(r->method, "id") ? rpc_text(r, "id") : NULL, .uid = r->uid,
+		.is_admin = rpc_is_admin(r), .e = e });
+}
+
 const struct rpc_done *rpc_result(struct rpc_request *r, cJSON *result_take)
 {
 	struct place w;
@@ -188,6 +198,7 @@ const struct rpc_done *rpc_result(struct rpc_request *r, cJSON *result_take)
 		err_set(&e, ERR_INTERNAL, "%s: no memory for the result", r->method->name);
 		return rpc_error(r, &e, NULL);
 	}
+	tell(r, NULL);
 	if (r->outcome) { /* its bytes are kept before anybody sees them */
 		struct buf b = BUF_INIT;
 		struct json_out o = json_out_to(&b);
@@ -212,6 +223,7 @@ const struct rpc_done *rpc_result_raw(struct rpc_request *r, const char *json, s
 {
 	struct place w;
 
+	tell(r, NULL);
 	rpc_key_answered(r, false, json, size);
 	w = answer_begin(r);
 	if (w.to) {
@@ -268,6 +280,7 @@ const struct rpc_done *rpc_error(struct rpc_request *r, const struct err *e, cJS
 {
 	struct place w;
 
+	tell(r, e);
 	if (r->outcome) {
 		struct buf b = BUF_INIT;
 		struct json_out o = json_out_to(&b);

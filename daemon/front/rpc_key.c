@@ -317,7 +317,7 @@ static const struct rpc_done *enter(struct rpc_keys *k, struct rpc_request *r, c
 	fresh = (struct outcome){ .uid = r->uid, .method = method_id_of(r->method), .params = digest(r) };
 	(void)snprintf(fresh.key, sizeof fresh.key, "%s", key);
 	(void)snprintf(fresh.sandbox, sizeof fresh.sandbox, "%s", text_of(r, "id"));
-	(void)snprintf(fresh.function, sizeof fresh.function, "%s", text_of(r, "function"));
+	(void)snprintf(fresh.function, sizeof fresh.function, "%s", text_of(r, text_of(r, "function")[0] ? "function" : "sandbox"));
 	fresh.before = k->owner->before(k->control, &fresh);
 	if (outcomes_begin(k->outcomes, &fresh, &row, &e) == -1)
 		return rpc_error(r, &e, NULL);

@@ -60,6 +60,7 @@ struct rpc_request {
 	uint64_t connection;
 	uid_t uid;
 	enum rights_level rights;
+	struct control *control;     /* NULL: it is another process's, which goes on with it */
 	struct rpc_user *user;       /* whose bytes these are; NULL: nobody's */
 	size_t bytes;
 	void (*gone)(void *ctx, struct rpc_request *r);

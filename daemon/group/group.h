@@ -5,7 +5,9 @@
  * restart policy is off (struct sandbox, keeper).
  *
  *   groups.c        the groups by id, who is in them, what of them is on disk
+ *   group_build.c   what a tree is built of
  *   group_tree.c    a tree is built, stepped, its orders are carried out
+ *   group_keeper.c  what a member's life tells its group
  *   group_request.c what clients ask for
  *   group_json.c    shows them
  *
@@ -99,6 +101,7 @@ struct group *group_top(struct group *g);
 struct group *group_new(struct control *c, const char *id, int64_t created_at_ms);
 void group_gone(struct group *g);                           /* out of the list; freed when its handles are closed */
 bool group_has_members(const struct group *g);
+bool group_is_settled(struct group *g);                     /* neither on its way up nor down, and nothing waits to be told to its tree */
 /* The members of g in start order: an array to free, NULL for none or no memory. */
 struct member **group_members(const struct group *g, size_t *ret_n);
 struct member *member_new(struct group *in, struct sandbox *sandbox, struct group *group);
@@ -113,15 +116,33 @@ void groups_load(struct control *c, struct database_found *found);
 void groups_begin(struct control *c);
 void groups_stop_for_end(struct control *c, bool hurry);    /* the daemon ends */
 bool group_stops_by_itself(const struct sandbox *sb);       /* at the daemon's end its group stops it */
+
+/* ---- group_keeper.c ---- */
+bool member_view(const struct sandbox *sb, struct tree_view *ret); /* how its group has it; false: not at all */
 extern const struct sandbox_keeper group_keeper;
 
+/* ---- group_build.c ---- */
+struct tree_spec member_spec(struct member *m);
+bool member_is_finished(const struct member *m);            /* a temporary one isn't run again */
+/* The specs of its members, to be freed by group_specs_free; 0, or -1: no memory. The tree copies all of it. goes_on: it takes the place of
+ * an earlier control's; then *ret_window, to be freed, is what it had counted. */
+int group_specs_of(const struct group *g, bool goes_on, struct tree_spec **ret, size_t *ret_n, struct budget **ret_window);
+void group_specs_free(struct tree_spec *specs, size_t n);
+void group_specs_mark(const struct tree_spec *specs, size_t n); /* a tree has nodes of them now */
+
 /* ---- group_tree.c ---- */
-int group_start_tree(struct group *top, struct err *e);
+/* goes_on: it takes the place of an earlier control's: windows and back-offs go on. */
+int group_start_tree(struct group *top, bool goes_on, struct err *e);
+void member_start(struct group *top, struct member *m, enum tree_why why); /* as the tree has ordered */
+void member_fact(struct group *top, enum tree_event_type type, struct tree_ref ref, enum tree_exit exit);
+bool member_is_up(const struct sandbox *sb);
+bool member_is_down(const struct sandbox *sb);              /* no process, and none is coming by itself */
+/* Its owner sees it. m, a: the member, the decision that it is about; NULL: none. */
+void group_event(struct group *g, const char *type, struct member *m, const struct tree_action *a);
 void group_fact(struct group *top, const struct tree_event *ev); /* told soon, never from inside */
 /* A request to the tree about m; pending_done follows, perhaps from inside. No memory: r is answered. */
 void member_ask(enum pending_kind kind, enum tree_ask ask, struct member *m, bool then_start, struct rpc_request *r);
 void group_tree_end(struct group *top);                     /* forgets its tree */
-struct tree_spec member_spec(struct member *m);
 
 /* ---- group_request.c ---- */
 rpc_handler group_create, group_list, group_info, group_destroy, group_add, group_remove, group_start, group_stop, group_restart, group_reset,

@@ -98,6 +98,8 @@ static void answer_failed(struct rpc_request *r, struct member *m, enum tree_rep
 		err_set(&e, ERR_START_FAILED, "cannot start sandbox %s: %s", m->sandbox->spec.id, m->sandbox->failure.text);
 	else if (reply == TREE_REPLY_START_FAILED && m && m->sandbox && m->sandbox->last_exit.happened)
 		err_set(&e, ERR_START_FAILED, "cannot start sandbox %s: it ended before it was ready: %s", m->sandbox->spec.id, m->sandbox->last_exit.reason);
+	if (reply != TREE_REPLY_START_FAILED)
+		rpc_key_not_begun(r);
 	(void)rpc_error(r, &e, NULL);
 }
 
@@ -110,8 +112,10 @@ static void leave(struct member *m)
 		return;
 	sb->spec.group[0] = '\0';
 	sb->spec.significant = sb->resting = false;
+	sandbox_counted_clear(sb);
 	sandbox_keep_spec(sb);
 	durable_write(sb);
+	sandbox_status_changed(sb);
 }
 
 static void answer_member(struct rpc_request *r, struct member *m)
@@ -161,6 +165,8 @@ void pending_done(struct group *top, struct pending *p, enum tree_reply reply)
 	struct err e = ERR_INIT;
 
 	(void)top;
+	if (m && m->sandbox)
+		sandbox_status_changed(m->sandbox);
 	if (m && m->sandbox && p->kind == PENDING_STOP_CHILD && is_ok(reply)) {
 		m->sandbox->resting = true;
 		sandbox_keep_spec(m->sandbox);
@@ -237,7 +243,7 @@ const struct rpc_done *group_sandbox_request(struct sandbox *sb, struct rpc_requ
 		if (type == LIFE_DESTROY)
 			leave(m);
 		if (!sandbox_request(sb, type, keep, r)) {
-			err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, life_state_text(sb->life.state));
+			err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, sandbox_status_text(sb));
 			(void)rpc_error(r, &e, NULL);
 		}
 		return taken;
@@ -344,13 +350,14 @@ const struct rpc_done *group_create(struct control *c, struct rpc_request *r)
 	g->period_ms = (uint32_t)rpc_integer(r, "period_ms", DEFAULT_RESTART_PERIOD_MS);
 	g->wanted = true;
 	taken = rpc_pending(r);
-	events_add(c->events, "group.created", NULL, g->owner, "group", g->id);
+	group_event(g, "group.created", NULL, NULL);
 	if (parent) {
 		g->parent = parent;
 		(void)snprintf(g->parent_id, sizeof g->parent_id, "%s", parent->id);
 		group_write(g, r);
 		member_ask(PENDING_SILENT, TREE_ASK_START_CHILD, g->member, false, NULL);
-	} else if (group_start_tree(g, &e) < 0) {
+	} else if (group_start_tree(g, false, &e) < 0) {
+		rpc_key_not_begun(r);
 		(void)rpc_error(r, &e, NULL);
 		group_gone(g);
 	} else {
@@ -439,9 +446,10 @@ static const struct rpc_done *whole(struct group *g, struct rpc_request *r, bool
 		g->wanted = then_start;
 		g->stop_asked = true;
 		group_fact(g, &stop);
-	} else if (group_start_tree(g, &e) < 0) {
+	} else if (group_start_tree(g, false, &e) < 0) {
 		g->pending = p->next;
 		free(p);
+		rpc_key_not_begun(r);
 		(void)rpc_error(r, &e, NULL);
 	}
 	return taken;
@@ -509,6 +517,22 @@ const struct rpc_done *group_restart(struct control *c, struct rpc_request *r)
 	return is_at_rest(g) ? whole(g, r, true, false) : whole(g, r, false, true);
 }
 
+static void counted_reset(const struct group *g)
+{
+	size_t n;
+	struct member **list = group_members(g, &n);
+
+	for (size_t i = 0; list && i < n; i++) {
+		if (list[i]->group) {
+			counted_reset(list[i]->group);
+			continue;
+		}
+		budget_clear(&list[i]->sandbox->counted.budget);
+		sandbox_keep_spec(list[i]->sandbox);
+	}
+	free(list);
+}
+
 const struct rpc_done *group_reset(struct control *c, struct rpc_request *r)
 {
 	const struct tree_event reset = { .type = TREE_RESET };
@@ -521,6 +545,7 @@ const struct rpc_done *group_reset(struct control *c, struct rpc_request *r)
 		return rpc_error(r, &e, NULL);
 	top = group_top(g);
 	taken = rpc_pending(r);
+	counted_reset(top);
 	if (is_at_rest(top)) {
 		group_tree_end(top);
 		top->failed = false;
@@ -528,7 +553,7 @@ const struct rpc_done *group_reset(struct control *c, struct rpc_request *r)
 	} else {
 		group_fact(top, &reset);
 	}
-	events_add(top->control->events, "group.reset", NULL, top->owner, "group", g->id);
+	group_event(g, "group.reset", NULL, NULL);
 	group_write(g, r);
 	return taken;
 }
@@ -539,6 +564,7 @@ const struct rpc_done *group_destroy(struct control *c, struct rpc_request *r)
 	struct group *g = group_seen(r, rpc_text(r, "id"), &e);
 	const struct rpc_done *taken;
 
+	(void)c;
 	if (!g)
 		return rpc_error(r, &e, NULL);
 	if (group_has_members(g) || g->pending) {
@@ -546,7 +572,7 @@ const struct rpc_done *group_destroy(struct control *c, struct rpc_request *r)
 		return rpc_error(r, &e, NULL);
 	}
 	taken = rpc_pending(r);
-	events_add(c->events, "group.destroyed", NULL, g->owner, "group", g->id);
+	group_event(g, "group.destroyed", NULL, NULL);
 	if (g->parent && g->member->listed) {
 		member_ask(PENDING_REMOVE, TREE_ASK_TERMINATE, g->member, false, r);
 		return taken;
@@ -572,7 +598,7 @@ const struct rpc_done *group_add(struct control *c, struct rpc_request *r)
 	else if (sb->member)
 		err_set(&e, ERR_WRONG_STATE, "sandbox %s is in the group %s: remove it there first", sb->spec.id, sb->spec.group);
 	else if (sb->life.creating || sb->life.state == LIFE_INITIALIZING || sb->life.state == LIFE_COMPILING)
-		err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, life_state_text(sb->life.state));
+		err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, sandbox_status_text(sb));
 	else if (significant && (g->auto_shutdown == TREE_AUTO_NEVER || sb->spec.policy.restart == LIFE_PERMANENT))
 		err_set(&e, ERR_BAD_PARAM, "significant needs a group with auto_shutdown, and restart transient or temporary");
 	else if (!is_up(g))

@@ -12,82 +12,7 @@
 #include "proto/clock.h"
 #include "proto/log.h"
 
-/* ---- building ---- */
-
-static enum tree_restart restart_of(enum life_restart r)
-{
-	return r == LIFE_PERMANENT ? TREE_PERMANENT : r == LIFE_TRANSIENT ? TREE_TRANSIENT : TREE_TEMPORARY;
-}
-
-struct tree_spec member_spec(struct member *m)
-{
-	const struct sandbox *sb = m->sandbox;
-	const struct group *g = m->group;
-
-	if (sb) /* the life has a deadline for each step of a stop: the tree needs none */
-		return (struct tree_spec){ .id = sb->spec.id, .type = TREE_LEAF, .restart = restart_of(sb->spec.policy.restart),
-			.significant = sb->spec.significant, .shutdown_ms = TREE_SHUTDOWN_INFINITY, .user = m };
-	return (struct tree_spec){ .id = g->id, .type = TREE_GROUP, .restart = g->restart, .significant = g->significant,
-		.shutdown_ms = TREE_SHUTDOWN_INFINITY, .user = m, .strategy = g->strategy, .auto_shutdown = g->auto_shutdown,
-		.intensity = g->intensity, .period_ms = g->period_ms };
-}
-
-static void specs_free(struct tree_spec *specs, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		specs_free((struct tree_spec *)(uintptr_t)specs[i].children, specs[i].n_children);
-	free(specs);
-}
-
-/* A temporary one that has finished isn't run again. */
-static bool is_finished(const struct member *m)
-{
-	return m->sandbox && m->sandbox->spec.policy.restart == LIFE_TEMPORARY && m->sandbox->resting;
-}
-
-/* 0, or -1: no memory. The tree copies all of it. */
-static int specs_of(const struct group *g, struct tree_spec **ret, size_t *ret_n)
-{
-	size_t n, kept = 0;
-	struct member **members = group_members(g, &n);
-	struct tree_spec *specs = members ? calloc(n + 1, sizeof *specs) : NULL;
-	int result = specs ? 0 : -1;
-
-	for (size_t i = 0; specs && i < n; i++) {
-		struct tree_spec *children = NULL;
-		size_t n_children = 0;
-
-		if (is_finished(members[i]))
-			continue;
-		specs[kept] = member_spec(members[i]);
-		if (members[i]->group && specs_of(members[i]->group, &children, &n_children) < 0) {
-			result = -1;
-			break;
-		}
-		specs[kept].children = children;
-		specs[kept++].n_children = n_children;
-	}
-	free(members);
-	if (result < 0) {
-		specs_free(specs, kept);
-		return -1;
-	}
-	*ret = specs;
-	*ret_n = kept;
-	return 0;
-}
-
-
-static void specs_mark(const struct tree_spec *specs, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		struct member *m = specs[i].user;
-
-		m->nodes++;
-		m->listed = true;
-		specs_mark(specs[i].children, specs[i].n_children);
-	}
-}
+/* ---- the tree ---- */
 
 static void release(void *user)
 {
@@ -106,7 +31,7 @@ void group_tree_end(struct group *top)
 		tree_free(t, release);
 }
 
-int group_start_tree(struct group *top, struct err *e)
+int group_start_tree(struct group *top, bool goes_on, struct err *e)
 {
 	const struct tree_rules rules = { .keep_failed = true, .exact_ms = true, .cut = true, .answer_at_once = true,
 		.backoff_first_ms = DEFAULT_BACKOFF_FIRST_MS, .backoff_max_ms = DEFAULT_BACKOFF_MAX_MS };
@@ -114,20 +39,25 @@ int group_start_tree(struct group *top, struct err *e)
 	struct tree_spec spec = { .id = top->id, .type = TREE_GROUP, .shutdown_ms = TREE_SHUTDOWN_INFINITY, .strategy = top->strategy,
 		.auto_shutdown = top->auto_shutdown, .intensity = top->intensity, .period_ms = top->period_ms };
 	struct tree_spec *children = NULL;
+	struct budget *window = NULL;
 	size_t n = 0;
+	int made;
 
 	group_tree_end(top);
-	if (specs_of(top, &children, &n) < 0)
+	if (group_specs_of(top, goes_on, &children, &n, &window) < 0)
 		return err_set(e, ERR_INTERNAL, "no memory for the tree of group %s", top->id);
 	spec.children = children;
 	spec.n_children = n;
-	if (tree_new(&spec, &rules, &top->tree, e) < 0) {
-		specs_free(children, n);
+	spec.budget = window;
+	made = tree_new(&spec, &rules, &top->tree, e);
+	free(window);
+	if (made < 0) {
+		group_specs_free(children, n);
 		top->tree = NULL;
 		return err_prefix(e, "group %s", top->id);
 	}
-	specs_mark(children, n);
-	specs_free(children, n);
+	group_specs_mark(children, n);
+	group_specs_free(children, n);
 	top->failed = false;
 	top->why[0] = '\0';
 	group_fact(top, &start);
@@ -136,19 +66,19 @@ int group_start_tree(struct group *top, struct err *e)
 
 /* ---- orders ---- */
 
-static void tell(struct group *top, enum tree_event_type type, struct tree_ref ref, enum tree_exit exit)
+void member_fact(struct group *top, enum tree_event_type type, struct tree_ref ref, enum tree_exit exit)
 {
 	const struct tree_event ev = { .type = type, .ref = ref, .exit = exit };
 
 	group_fact(top, &ev);
 }
 
-static bool is_up(const struct sandbox *sb)
+bool member_is_up(const struct sandbox *sb)
 {
 	return sb->life.state == LIFE_RUNNING || sb->life.state == LIFE_RELOADING || sb->life.state == LIFE_FROZEN;
 }
 
-static bool is_down(const struct sandbox *sb)
+bool member_is_down(const struct sandbox *sb)
 {
 	return sb->life.state == LIFE_STOPPED || sb->life.state == LIFE_FAILED || sb->life.state == LIFE_BACKOFF;
 }
@@ -156,29 +86,35 @@ static bool is_down(const struct sandbox *sb)
 /* What was down by somebody's wish, or had finished, stays so over a restart of the daemon. */
 static bool stays_down(const struct sandbox *sb, enum tree_why why)
 {
-	return sb->resting && why == TREE_WHY_INITIAL && is_down(sb);
+	return sb->resting && why == TREE_WHY_INITIAL && member_is_down(sb);
 }
 
-static void member_start(struct group *top, struct member *m, enum tree_why why)
+void member_start(struct group *top, struct member *m, enum tree_why why)
 {
 	struct sandbox *sb = m->sandbox;
 
 	m->start_when_down = m->is_asked = false;
+	if (sb) {
+		if (why == TREE_WHY_INITIAL && !sb->counted.found)
+			sandbox_counted_clear(sb); /* its group begins a new window */
+		sb->counted.found = false;
+		sb->counted.due_ms = 0;
+	}
 	if (!sb || sb->forgetting || stays_down(sb, why)) {
-		tell(top, TREE_IGNORED, m->ref, TREE_EXIT_NORMAL);
+		member_fact(top, TREE_IGNORED, m->ref, TREE_EXIT_NORMAL);
 		return;
 	}
 	sb->resting = false;
-	if (is_up(sb)) {
+	if (member_is_up(sb)) {
 		sb->member_ready = true;
-		tell(top, TREE_READY, m->ref, TREE_EXIT_NORMAL);
+		member_fact(top, TREE_READY, m->ref, TREE_EXIT_NORMAL);
 	} else if (sb->life.state == LIFE_STOPPING) {
 		m->start_when_down = true;
-	} else if (is_down(sb)) {
+	} else if (member_is_down(sb)) {
 		if (why != TREE_WHY_INITIAL && why != TREE_WHY_REQUEST)
 			sb->group_restarts++;
 		if (sb->control->shutting_down || !sandbox_request(sb, LIFE_START, true, NULL))
-			tell(top, TREE_FAILED, m->ref, TREE_EXIT_ERROR);
+			member_fact(top, TREE_FAILED, m->ref, TREE_EXIT_ERROR);
 	}
 }
 
@@ -197,7 +133,7 @@ static void member_stop(struct group *top, struct member *m, enum tree_why why)
 	bool keep = why == TREE_WHY_REQUEST ? sb && sb->keep_at_stop : (why == TREE_WHY_ABOVE || why == TREE_WHY_ENDING) && is_stop_asked(m->in);
 
 	m->is_asked = true;
-	if (!sb || is_down(sb))
+	if (!sb || member_is_down(sb))
 		return; /* its end is on its way */
 	if (top->for_daemon)
 		shutdown_stop(sb);
@@ -229,10 +165,10 @@ static void explain(struct member *m, const struct tree_action *a, const char *w
 	explain_note(m->sandbox, DECISION_GROUP, text);
 }
 
-static void group_event(struct group *g, const char *type, struct member *m, const struct tree_action *a)
+void group_event(struct group *g, const char *type, struct member *m, const struct tree_action *a)
 {
 	struct events *ev = g->control->events;
-	struct json_out *o = events_begin(ev, type, m && m->sandbox ? m->sandbox->spec.id : NULL, g->owner);
+	struct json_out *o = events_begin_owned(ev, type, m && m->sandbox ? m->sandbox->spec.id : NULL, g->owner);
 
 	json_out_text(o, "group", g->id);
 	if (a) {
@@ -249,6 +185,16 @@ static void group_event(struct group *g, const char *type, struct member *m, con
 	events_end(ev);
 }
 
+/* Kept with the sandbox, as the budget of one on its own is. */
+static void count(struct member *m, const struct tree_action *a)
+{
+	const struct budget_policy all = { .intensity = BUDGET_INTENSITY_MAX, .period_ms = a->period_ms };
+	uint32_t delay_ms;
+
+	if (m && m->sandbox)
+		(void)budget_charge(&m->sandbox->counted.budget, &all, clock_monotonic_ms(), &delay_ms);
+}
+
 static void note(struct group *top, struct member *m, const struct tree_action *a)
 {
 	struct group *in = m ? m->in : top, *self = m && m->group ? m->group : top;
@@ -256,6 +202,7 @@ static void note(struct group *top, struct member *m, const struct tree_action *
 	switch ((int)a->what) {
 	case TREE_NOTE_COUNTED:
 		in->restarts++;
+		count(m, a);
 		explain(m, a, "a restart is counted");
 		group_event(in, "group.restart", m, a);
 		break;
@@ -297,14 +244,30 @@ static void readd(const struct group *g)
 	struct member **list = group_members(g, &n);
 
 	for (size_t i = 0; list && i < n; i++) {
-		if (!list[i]->listed && !is_finished(list[i]))
+		if (!list[i]->listed && !member_is_finished(list[i]))
 			member_ask(PENDING_SILENT, TREE_ASK_START_CHILD, list[i], false, NULL);
+	}
+	free(list);
+}
+
+/* A group has ended: who waited in it to be restarted isn't going to be. */
+static void members_told(const struct group *g)
+{
+	size_t n;
+	struct member **list = group_members(g, &n);
+
+	for (size_t i = 0; list && i < n; i++) {
+		if (list[i]->sandbox)
+			sandbox_status_changed(list[i]->sandbox);
+		else
+			members_told(list[i]->group);
 	}
 	free(list);
 }
 
 static void whole_is_down(struct group *top, const struct tree_action *a)
 {
+	members_told(top);
 	top->failed = a->failed;
 	(void)snprintf(top->why, sizeof top->why, "%s", a->failed ? tree_why_text(a->why) : "");
 	group_event(top, a->failed ? "group.failed" : "group.down", NULL, NULL);
@@ -379,6 +342,7 @@ static void carry_out(struct group *top, const struct tree_action *a)
 			group_write(top, NULL);
 		}
 		readd(top);
+		members_told(top); /* some may have waited for their restart when an earlier control was lost */
 		pending_whole(top, true);
 		return;
 	case TREE_DO_DOWN:
@@ -386,6 +350,8 @@ static void carry_out(struct group *top, const struct tree_action *a)
 		return;
 	default:
 		note(top, m, a);
+		if ((a->what == TREE_NOTE_EXITED || a->what == TREE_NOTE_STOPPED || a->what == TREE_NOTE_START_FAILED) && m && m->group)
+			members_told(m->group);
 		if (a->what == TREE_NOTE_STARTED && m && m->group) {
 			m->group->stop_asked = false;
 			readd(m->group);
@@ -394,9 +360,52 @@ static void carry_out(struct group *top, const struct tree_action *a)
 	}
 }
 
+/* The sandboxes that a list is about: what they are told to be may be another thing when it is carried out. */
+static size_t touched(const struct tree_actions *actions, struct sandbox *list[TREE_ACTIONS_MAX])
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < actions->n; i++) {
+		const struct member *m = actions->at[i].user;
+
+		if (!m || actions->at[i].type != TREE_LEAF || !m->sandbox)
+			continue;
+		sandbox_hold(m->sandbox);
+		list[n++] = m->sandbox;
+	}
+	return n;
+}
+
+/* What the tree says of its back-off is kept: a restart at once keeps the spec by itself. */
+static void counted_note(struct sandbox *sb)
+{
+	int64_t due_ms;
+	struct tree_view v;
+
+	if (!sb->keeper || sb->life.gone || !member_view(sb, &v))
+		return;
+	due_ms = v.state == TREE_BACKOFF ? v.due_ms : 0;
+	sb->counted.budget.streak = v.streak;
+	if (due_ms == sb->counted.due_ms)
+		return;
+	sb->counted.due_ms = due_ms;
+	sandbox_keep_spec(sb);
+}
+
+static void tell_touched(struct sandbox *list[TREE_ACTIONS_MAX], size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		counted_note(list[i]);
+		sandbox_status_changed(list[i]);
+		sandbox_release(list[i]);
+	}
+}
+
 static void step(struct group *top, struct tree_event *ev, struct member *added)
 {
 	static struct tree_actions actions; /* large; steps are never nested */
+	static struct sandbox *about[TREE_ACTIONS_MAX];
+	size_t n;
 
 	do {
 		ev->now_ms = clock_monotonic_ms();
@@ -406,8 +415,10 @@ static void step(struct group *top, struct tree_event *ev, struct member *added)
 			added->listed = true;
 		}
 		added = NULL;
+		n = touched(&actions, about);
 		for (uint32_t i = 0; i < actions.n && top->tree; i++)
 			carry_out(top, &actions.at[i]);
+		tell_touched(about, n);
 		*ev = (struct tree_event){ .type = TREE_TURN };
 	} while (top->tree && actions.more);
 }
@@ -427,10 +438,11 @@ static void request_step(struct group *top, struct pending *p)
 {
 	struct tree_event ev = { .type = TREE_REQUEST, .ask = p->ask, .request = p->number };
 	struct tree_spec spec, *children = NULL;
+	struct budget *window;
 	struct member *m = p->member;
 	size_t n = 0;
 
-	if (!m || m->is_dead || (m->group && specs_of(m->group, &children, &n) < 0)) {
+	if (!m || m->is_dead || (m->group && group_specs_of(m->group, false, &children, &n, &window) < 0)) {
 		pending_drop(top, p, TREE_REPLY_NOT_FOUND);
 		return;
 	}
@@ -443,13 +455,13 @@ static void request_step(struct group *top, struct pending *p)
 	if (p->ask == TREE_ASK_START_CHILD) {
 		if (m->listed) {
 			pending_drop(top, p, TREE_REPLY_ALREADY_PRESENT);
-			specs_free(children, n);
+			group_specs_free(children, n);
 			return;
 		}
-		specs_mark(children, n);
+		group_specs_mark(children, n);
 	}
 	step(top, &ev, p->ask == TREE_ASK_START_CHILD ? m : NULL);
-	specs_free(children, n);
+	group_specs_free(children, n);
 }
 
 static void pump_cb(uv_timer_t *timer)
@@ -471,7 +483,7 @@ static void pump_cb(uv_timer_t *timer)
 		struct err e = ERR_INIT;
 
 		top->start_again = false;
-		if (group_start_tree(top, &e) < 0) {
+		if (group_start_tree(top, false, &e) < 0) {
 			log_error("%s", e.text);
 			pending_whole(top, false);
 		}
@@ -524,82 +536,3 @@ void member_ask(enum pending_kind kind, enum tree_ask ask, struct member *m, boo
 	if (!fact_add(top, &ev, p))
 		pending_drop(top, p, TREE_REPLY_DOWN);
 }
-
-/* ---- what a member's life tells ---- */
-
-static enum tree_exit exit_of(enum life_exit e)
-{
-	static const enum tree_exit of[LIFE_EXIT__N] = { [LIFE_EXIT_NORMAL] = TREE_EXIT_NORMAL, [LIFE_EXIT_SHUTDOWN] = TREE_EXIT_SHUTDOWN,
-		[LIFE_EXIT_ERROR] = TREE_EXIT_ERROR, [LIFE_EXIT_KILLED] = TREE_EXIT_KILLED };
-
-	return of[e];
-}
-
-static void keeper_changed(struct sandbox *sb, enum life_state before)
-{
-	struct member *m = sb->member;
-	struct group *top = group_top(m->in);
-	struct tree_ref ref = m->ref;
-
-	if (sb->life.gone)
-		return;
-	if (before == LIFE_STARTING && sb->life.state == LIFE_RUNNING) {
-		sb->member_ready = true;
-		if (ref.instance != 0)
-			tell(top, TREE_READY, ref, TREE_EXIT_NORMAL);
-		else if (!m->listed && top->tree && !sb->control->shutting_down) /* its first start, by create */
-			group_join(m->in, sb);
-		return;
-	}
-	if (!is_down(sb) || ref.instance == 0)
-		return;
-	if (m->start_when_down) { /* it was still on its way down from before */
-		member_start(top, m, TREE_WHY_REQUEST);
-		return;
-	}
-	tell(top, sb->member_ready ? TREE_EXITED : TREE_FAILED, ref, sb->last_exit.happened ? exit_of(sb->last_exit.exit) : TREE_EXIT_ERROR);
-	sb->member_ready = false;
-	m->ref.instance = 0;
-}
-
-static void keeper_gone(struct sandbox *sb)
-{
-	struct member *m = sb->member;
-	struct group *top = group_top(m->in);
-
-	if (m->ref.instance != 0)
-		tell(top, sb->member_ready ? TREE_EXITED : TREE_FAILED, m->ref, TREE_EXIT_SHUTDOWN);
-	m->ref.instance = 0;
-	member_detach(m);
-}
-
-static const struct tree_node *node_of(const struct tree_node *group, const struct member *m)
-{
-	for (const struct tree_node *n = tree_child_first(group); n; n = tree_child_next(n)) {
-		struct tree_view v = tree_view(n);
-		const struct tree_node *found;
-
-		if (v.user == m)
-			return n;
-		if (v.type == TREE_GROUP && (found = node_of(n, m)))
-			return found;
-	}
-	return NULL;
-}
-
-static bool keeper_waits(const struct sandbox *sb, int64_t *ret_due_ms)
-{
-	const struct member *m = sb->member;
-	struct group *top = group_top(m->in);
-	const struct tree_node *g = top->tree ? m->in == top ? tree_top(top->tree) : tree_find_group(top->tree, m->in->id) : NULL;
-	const struct tree_node *n = g ? node_of(g, m) : NULL;
-	struct tree_view v;
-
-	if (!n || !is_down(sb))
-		return false;
-	v = tree_view(n);
-	*ret_due_ms = v.due_ms;
-	return v.state == TREE_BACKOFF || v.state == TREE_RESTARTING;
-}
-
-const struct sandbox_keeper group_keeper = { keeper_changed, keeper_gone, keeper_waits };

@@ -201,6 +201,14 @@ bool group_has_members(const struct group *g)
 	return n > 0;
 }
 
+bool group_is_settled(struct group *g)
+{
+	const struct group *top = group_top(g);
+	enum tree_root root = top->tree ? tree_root_state(top->tree) : TREE_ROOT_DOWN;
+
+	return (!top->tree || top->n_facts == 0) && root != TREE_ROOT_STARTING && root != TREE_ROOT_ENDING;
+}
+
 /* ---- on disk ---- */
 
 struct group_job {
@@ -227,7 +235,7 @@ static void job_done(struct storage_job *job)
 	g->writes--;
 	if (job->status != 0) {
 		log_error("group=%s what is in force is not durable: %s", g->id, job->err.text);
-		events_add(g->control->events, "group.not_durable", NULL, g->owner, "group", g->id);
+		group_event(g, "group.not_durable", NULL, NULL);
 	}
 	if (w->request && job->status != 0) {
 		err_set(&e, ERR_IO, "group %s: what was asked for is in force, but not durable: %s", g->id, job->err.text);
@@ -342,7 +350,7 @@ static bool row_load(struct control *c, const struct database_row *row)
 	int strategy, automatic, restart;
 
 	if (json_check(row->spec, row->spec_size, NULL) < 0 || json_type(top) != '{' || !json_string_is(json_get(top, "id"), row->id) ||
-		!json_u64(json_get(top, "owner"), &owner) || !json_u64(json_get(top, "intensity"), &intensity) ||
+		!json_u64(json_get(top, "owner"), &owner) || owner > UINT32_MAX || !json_u64(json_get(top, "intensity"), &intensity) ||
 		!json_u64(json_get(top, "period_ms"), &period) || intensity > BUDGET_INTENSITY_MAX || period < 1 || period > UINT32_MAX)
 		return false;
 	strategy = choice_of(json_get(top, "strategy"), strategy_at, TREE_STRATEGY__N);
@@ -399,6 +407,21 @@ void groups_load(struct control *c, struct database_found *found)
 	find_parents();
 }
 
+/* Its group isn't there: the row was damaged. By its own row it is wanted, unless somebody had stopped it. */
+static void left_alone(struct sandbox *sb)
+{
+	bool wanted = !sb->resting && member_is_down(sb);
+
+	log_error("sandbox=%s its group %s isn't there: it is on its own now", sb->spec.id, sb->spec.group);
+	sb->spec.group[0] = '\0';
+	sb->spec.significant = sb->resting = false;
+	sandbox_counted_clear(sb);
+	sandbox_keep_spec(sb);
+	durable_write(sb);
+	if (wanted && !sb->control->shutting_down)
+		(void)sandbox_request(sb, LIFE_START, true, NULL);
+}
+
 void groups_begin(struct control *c)
 {
 	struct err e = ERR_INIT;
@@ -408,13 +431,10 @@ void groups_begin(struct control *c)
 
 		if (!sb->spec.group[0] || sb->forgetting || (g && member_new(g, sb, NULL)))
 			continue;
-		log_error("sandbox=%s its group %s isn't there: it is on its own now", sb->spec.id, sb->spec.group);
-		sb->spec.group[0] = '\0';
-		sandbox_keep_spec(sb);
-		durable_write(sb);
+		left_alone(sb);
 	}
 	for (struct group *g = all; g; g = g->hh.next)
-		if (!g->parent && g->wanted && !g->failed && group_start_tree(g, &e) < 0)
+		if (!g->parent && g->wanted && !g->failed && group_start_tree(g, true, &e) < 0)
 			log_error("group=%s can't be started: %s", g->id, e.text);
 }
 

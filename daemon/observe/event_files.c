@@ -20,7 +20,6 @@
 #include "proto/json_scan.h"
 #include "proto/log.h"
 
-#define FOLDER   "events"
 #define SUFFIX   ".events"
 #define NAME_ROOM (SEQ_ROOM + sizeof(SUFFIX) + sizeof(".damaged"))
 #define FILES    256  /* far more than LIMIT_EVENT_FILES_BYTES of full ones; the oldest go */
@@ -46,7 +45,7 @@ bool event_filter_takes(const struct event_filter *f, const struct event_head *h
 {
 	size_t n = strlen(f->type);
 
-	if (!f->is_admin && (!h->sandbox[0] || h->owner != f->uid))
+	if (!f->is_admin && (!h->is_owned || h->owner != f->uid))
 		return false;
 	if (f->sandbox[0] && strcmp(f->sandbox, h->sandbox) != 0)
 		return false;
@@ -77,12 +76,12 @@ bool event_head_read(const char *line, size_t size, struct event_head_room *room
 		!json_i64(json_get(whole, "at"), &ret->at_ms) ||
 		json_string(json_get(whole, "type"), room->type, sizeof(room->type)) < 0)
 		return false;
-	if (json_type(sandbox) == '"' && (json_string(sandbox, room->sandbox, sizeof(room->sandbox)) <= 0 ||
-						 !json_u64(owner, &uid) || uid > UINT32_MAX))
+	ret->is_owned = json_u64(owner, &uid) && uid <= UINT32_MAX;
+	if (json_type(sandbox) == '"' && (json_string(sandbox, room->sandbox, sizeof(room->sandbox)) <= 0 || !ret->is_owned))
 		return false;
 	ret->sandbox = room->sandbox;
 	ret->type = room->type;
-	ret->owner = (uid_t)uid;
+	ret->owner = ret->is_owned ? (uid_t)uid : 0;
 	return true;
 }
 
@@ -166,7 +165,7 @@ static int list(struct event_files *f, struct err *e)
 
 	if (!dir) {
 		fd_close(&fd);
-		return err_sys(e, ERR_IO, "cannot read the folder " FOLDER " in the state folder");
+		return err_sys(e, ERR_IO, "cannot read the folder of events or records in the state folder");
 	}
 	while ((d = readdir(dir))) {
 		struct event_file file;
@@ -280,17 +279,17 @@ static int check_newest(struct event_files *f, struct err *e)
 	return 1;
 }
 
-static int open_folder(struct event_files *f, int state_dir_fd, struct err *e)
+static int open_folder(struct event_files *f, int state_dir_fd, const char *folder, struct err *e)
 {
-	if (mkdirat(state_dir_fd, FOLDER, 0700) == -1 && errno != EEXIST)
-		return err_sys(e, ERR_IO, "cannot make the folder " FOLDER " in the state folder");
-	f->dir_fd = openat(state_dir_fd, FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (mkdirat(state_dir_fd, folder, 0700) == -1 && errno != EEXIST)
+		return err_sys(e, ERR_IO, "cannot make the folder %s in the state folder", folder);
+	f->dir_fd = openat(state_dir_fd, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (f->dir_fd == -1)
-		return err_sys(e, ERR_IO, "cannot open the folder " FOLDER " in the state folder");
+		return err_sys(e, ERR_IO, "cannot open the folder %s in the state folder", folder);
 	return list(f, e);
 }
 
-int event_files_open(int state_dir_fd, struct event_files **ret, struct event_files_found *found, struct err *e)
+int event_files_open(int state_dir_fd, const char *folder, struct event_files **ret, struct event_files_found *found, struct err *e)
 {
 	struct event_files *f = calloc(1, sizeof(*f));
 	int r = 0;
@@ -298,7 +297,7 @@ int event_files_open(int state_dir_fd, struct event_files **ret, struct event_fi
 	if (!f)
 		return err_set(e, ERR_INTERNAL, "no memory for the events");
 	f->dir_fd = f->fd = -1;
-	if (open_folder(f, state_dir_fd, e) == -1) {
+	if (open_folder(f, state_dir_fd, folder, e) == -1) {
 		event_files_free(f);
 		return -1;
 	}

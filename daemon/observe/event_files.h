@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Events on disk: <state>/events/<first seq>.events, one JSON line an event, only ever appended to; bounded by bytes and age.
+ * Events on disk: <state>/<folder>/<first seq>.events, one JSON line an event, only ever appended to; bounded by bytes and age.
  * Whatever is read is checked: a line without its end is cut off at the start of the daemon, a file that can't be right is
  * renamed to .damaged and its events are gone. Blocks: after event_files_open it belongs to the storage jobs. */
 #ifndef SANDBOXD_EVENT_FILES_H
@@ -24,14 +24,15 @@ struct event_filter {
 	char type[EVENT_TYPE_BYTES + 1]; /* one that ends with a dot stands for all that begin so */
 	int64_t since_ms;
 	bool is_admin;
-	uid_t uid;                       /* sees events of its own sandboxes */
+	uid_t uid;                       /* sees events of its own sandboxes and groups */
 };
 
 struct event_head {
 	struct seq seq;
 	int64_t at_ms;
-	const char *sandbox;             /* "": the daemon's own, for administrators */
+	const char *sandbox;             /* "": none */
 	const char *type;
+	bool is_owned;                   /* by a user; else it is the daemon's own, for administrators */
 	uid_t owner;
 };
 
@@ -47,7 +48,7 @@ struct event_files_found {
 	unsigned n_damaged;      /* files put aside */
 };
 
-int event_files_open(int state_dir_fd, struct event_files **ret, struct event_files_found *found, struct err *e);
+int event_files_open(int state_dir_fd, const char *folder, struct event_files **ret, struct event_files_found *found, struct err *e);
 struct event_files *event_files_free(struct event_files *f); /* NULL ok; returns NULL */
 int event_files_dir_fd(const struct event_files *f);         /* borrowed: the folder of events */
 

@@ -41,13 +41,13 @@ struct events *events_free(struct events *ev)
 
 /* ---- adding ---- */
 
-struct json_out *events_begin(struct events *ev, const char *type, const char *sandbox, uid_t owner)
+static struct json_out *begin(struct events *ev, const char *type, const char *sandbox, bool is_owned, uid_t owner)
 {
 	char seq[SEQ_ROOM];
 
 	assert(!ev->is_open);
 	ev->is_open = true;
-	ev->begun = (struct event){ .owner = owner, .at_ms = clock_wall_ms() };
+	ev->begun = (struct event){ .is_owned = is_owned, .owner = is_owned ? owner : 0, .at_ms = clock_wall_ms() };
 	if (sandbox)
 		(void)snprintf(ev->begun.sandbox, sizeof(ev->begun.sandbox), "%s", sandbox);
 	(void)snprintf(ev->begun.type, sizeof(ev->begun.type), "%s", type);
@@ -59,12 +59,22 @@ struct json_out *events_begin(struct events *ev, const char *type, const char *s
 	json_out_i64(&ev->out, "at", ev->begun.at_ms);
 	json_out_text(&ev->out, "type", ev->begun.type);
 	json_out_text(&ev->out, "sandbox", sandbox ? ev->begun.sandbox : NULL);
-	if (sandbox)
+	if (is_owned)
 		json_out_u64(&ev->out, "owner", owner);
 	else
 		json_out_null(&ev->out, "owner");
 	ev->head_size = ev->text.failed ? 0 : ev->text.size;
 	return &ev->out;
+}
+
+struct json_out *events_begin(struct events *ev, const char *type, const char *sandbox, uid_t owner)
+{
+	return begin(ev, type, sandbox, sandbox != NULL, owner);
+}
+
+struct json_out *events_begin_owned(struct events *ev, const char *type, const char *sandbox, uid_t owner)
+{
+	return begin(ev, type, sandbox, true, owner);
 }
 
 static struct event *slot_of(struct events *ev, uint64_t n)
@@ -85,7 +95,7 @@ static void forget_oldest(struct events *ev)
 static void tell(struct events *ev, const struct event *x)
 {
 	struct event_head h = { .seq = { ev->incarnation, ev->next - 1 }, .at_ms = x->at_ms, .sandbox = x->sandbox,
-		.type = x->type, .owner = x->owner };
+		.type = x->type, .is_owned = x->is_owned, .owner = x->owner };
 
 	if (ev->heard && x->json)
 		ev->heard(ev->heard_ctx, &h, x->json, x->size);
@@ -146,7 +156,7 @@ struct seq events_last(const struct events *ev)
 
 static bool takes(const struct event_filter *f, const struct event *x)
 {
-	struct event_head h = { .at_ms = x->at_ms, .sandbox = x->sandbox, .type = x->type, .owner = x->owner };
+	struct event_head h = { .at_ms = x->at_ms, .sandbox = x->sandbox, .type = x->type, .is_owned = x->is_owned, .owner = x->owner };
 
 	return event_filter_takes(f, &h);
 }

@@ -21,9 +21,9 @@
 struct events;
 
 struct events *events_new(uint64_t incarnation);       /* in memory only, until events_open; NULL: no memory */
-/* Before the first event: opens the files, takes over what an earlier process left. Blocks. The incarnation becomes a later one than
+/* Before the first event: opens the files in `folder` (a literal) of the state folder, takes over what an earlier process left. Blocks. The incarnation becomes a later one than
  * any in the files. What was found damaged or torn becomes an event. -1: in memory only, as before. */
-int events_open(struct events *ev, int state_dir_fd, struct storage *storage, struct err *e);
+int events_open(struct events *ev, int state_dir_fd, const char *folder, struct storage *storage, struct err *e);
 void events_close(struct events *ev);                  /* hands all to the storage jobs; files are used no more */
 /* NULL ok; returns NULL. With files: after storage has stopped. */
 struct events *events_free(struct events *ev);
@@ -32,6 +32,8 @@ struct events *events_free(struct events *ev);
  * by administrators only); add members, then events_end. Between the two no other call here. Never fails: what doesn't fit
  * (LIMIT: 8 KiB an event) is replaced by {"truncated": true}. */
 struct json_out *events_begin(struct events *ev, const char *type, const char *sandbox, uid_t owner);
+/* The same, but its owner sees it also where it is about no sandbox, or about another user's: a group's. */
+struct json_out *events_begin_owned(struct events *ev, const char *type, const char *sandbox, uid_t owner);
 void events_end(struct events *ev);
 /* The common case: one text member, or none (key NULL). */
 void events_add(struct events *ev, const char *type, const char *sandbox, uid_t owner, const char *key, const char *text);

@@ -45,9 +45,9 @@ static void batch_done(struct storage_job *job)
 	ev->n_batches--;
 	ev->settled = b->last.n;
 	if (job->status == -1 && !ev->is_failing)
-		log_error("events aren't written: %s", job->err.text);
+		log_error("%s aren't written: %s", ev->folder, job->err.text);
 	else if (job->status == 0 && ev->is_failing)
-		log_info("events are written again");
+		log_info("%s are written again", ev->folder);
 	ev->is_failing = job->status == -1;
 	buf_fini(&b->lines);
 	free(b);
@@ -188,13 +188,14 @@ static void tell_found(struct events *ev, const struct event_files_found *found)
 	events_end(ev);
 }
 
-int events_open(struct events *ev, int state_dir_fd, struct storage *storage, struct err *e)
+int events_open(struct events *ev, int state_dir_fd, const char *folder, struct storage *storage, struct err *e)
 {
 	struct event_files_found found = { 0 };
 	struct err why = ERR_INIT;
 	struct seq last;
 
-	if (event_files_open(state_dir_fd, &ev->files, &found, e) == -1)
+	ev->folder = folder;
+	if (event_files_open(state_dir_fd, folder, &ev->files, &found, e) == -1)
 		return -1;
 	last = found.last;
 	if (event_pending_open(event_files_dir_fd(ev->files), &ev->pending, &why) == -1) {

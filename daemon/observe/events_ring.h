@@ -11,9 +11,10 @@
 struct event {
 	char *json;        /* NULL: there was no memory for it */
 	uint32_t size;
+	bool is_owned;     /* else it is the daemon's, for administrators */
 	uid_t owner;
 	int64_t at_ms;
-	char sandbox[LIMIT_ID_BYTES + 1]; /* "": the daemon's, for administrators */
+	char sandbox[LIMIT_ID_BYTES + 1]; /* "": none */
 	char type[EVENT_TYPE_BYTES];
 };
 
@@ -27,6 +28,7 @@ struct event_batch {
 };
 
 struct events {
+	const char *folder;  /* a literal, once there are files */
 	uint64_t incarnation;
 	uint64_t first, next;          /* numbers first .. next-1 are kept; the first event ever is 1 */
 	size_t bytes;                  /* of all their JSON */

@@ -46,7 +46,7 @@ static void answer_give(struct sandbox *sb, struct held_answer *a)
 		err_set(&e, ERR_IO, "the change of sandbox %s is in force, but not durable: %s", sb->spec.id, sb->disk.error.text);
 		cJSON_AddBoolToObject(extra, "in_force", true);
 		cJSON_AddBoolToObject(extra, "durable", false);
-		cJSON_AddStringToObject(extra, "status", life_state_text(sb->life.state));
+		cJSON_AddStringToObject(extra, "status", sandbox_status_text(sb));
 		(void)rpc_error(a->request, &e, extra);
 	} else if (a->json) {
 		(void)rpc_result_raw(a->request, a->json, a->size);

@@ -114,6 +114,8 @@ void exit_record(struct sandbox *sb, const struct spawner_message *m)
 	if (h && h->kill_text[0])
 		x->exit = LIFE_EXIT_ERROR;
 	reason_of(x, h, m, sb->life.killed);
+	if (m->name[0])
+		text_clean(sb->failure_step, sizeof sb->failure_step, m->name, strnlen(m->name, sizeof m->name));
 	if (h && h->has_death)
 		death_text(x, &h->death);
 	sandbox_log_flush(sb->log, x->at_ms);
@@ -123,6 +125,7 @@ void exit_record(struct sandbox *sb, const struct spawner_message *m)
 			x->text[0] ? ": " : "", x->text);
 	sandbox_keep_ring(sb);
 	exit_event(sb);
+	audit_exit(sb);
 	log_info("sandbox=%s pid=%d ended after %lld ms: %s%s%s", sb->spec.id, h ? h->pid : m->pid, (long long)x->uptime_ms, x->reason,
 		x->text[0] ? ": " : "", x->text);
 }

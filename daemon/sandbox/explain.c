@@ -94,7 +94,7 @@ const struct rpc_done *sandbox_explain(struct sandbox *sb, struct rpc_request *r
 	decision_next_text(&sb->life, &sb->spec.policy, clock_monotonic_ms(), next, sizeof next);
 	json_out_object(&o, NULL);
 	json_out_text(&o, "id", sb->spec.id);
-	json_out_text(&o, "status", life_state_text(sb->life.state));
+	json_out_text(&o, "status", sandbox_status_text(sb));
 	if (sb->life.reason != LIFE_REASON_NONE)
 		json_out_text(&o, "status_reason", life_reason_text(sb->life.reason));
 	else

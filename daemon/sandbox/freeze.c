@@ -105,7 +105,8 @@ const struct rpc_done *sandbox_freeze(struct sandbox *sb, struct rpc_request *r,
 	if (sandbox_request(sb, freeze ? LIFE_FREEZE : LIFE_THAW, false, NULL))
 		return pending;
 	sb->freeze_request = NULL;
-	err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, life_state_text(sb->life.state));
+	rpc_key_not_begun(r);
+	err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, sandbox_status_text(sb));
 	return rpc_error(r, &e, NULL);
 }
 

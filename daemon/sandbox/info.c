@@ -26,9 +26,7 @@ static struct json_span module_span(const struct sandbox *sb)
 
 const char *sandbox_status_text(const struct sandbox *sb)
 {
-	int64_t due_ms = 0;
-
-	return sb->keeper && sb->keeper->waits(sb, &due_ms) ? life_state_text(LIFE_BACKOFF) : life_state_text(sb->life.state);
+	return life_state_text(sandbox_status(sb));
 }
 
 static void identity_json(const struct sandbox *sb, struct json_out *o)
@@ -227,7 +225,7 @@ const struct rpc_done *answer_security(struct rpc_request *r, const struct sandb
 
 	if (!sb->host || !sb->host->reported || !report.at) {
 		err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s: there is no process to report its protections", sb->spec.id,
-			life_state_text(sb->life.state));
+			sandbox_status_text(sb));
 		return rpc_error(r, &e, NULL);
 	}
 	json_out_object(&o, NULL);

@@ -104,7 +104,7 @@ static void code_done(struct code *k, const struct err *e)
 	} else if (is_refused(sb, k->sha256, &wrong)) {
 		refuse(sb, &wrong);
 	} else if (!sandbox_request(sb, LIFE_RELOAD_BEGIN, false, NULL)) {
-		err_set(&wrong, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, life_state_text(sb->life.state));
+		err_set(&wrong, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, sandbox_status_text(sb));
 		refuse(sb, &wrong);
 	} else {
 		struct json_out *o;
@@ -130,7 +130,7 @@ static int reload_check(struct sandbox *sb, struct err *e)
 	if (sb->reload.active)
 		return err_set(e, ERR_BUSY, "a reload of sandbox %s is at work already", sb->spec.id);
 	if (sb->life.state != LIFE_RUNNING || (sb->host && sb->host->found))
-		return err_set(e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, life_state_text(sb->life.state));
+		return err_set(e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, sandbox_status_text(sb));
 	return 0;
 }
 

@@ -66,6 +66,7 @@ struct sandbox *sandbox_new(struct control *c, struct spec *spec_take, struct er
 	sb->state_fd = sb->trial.state_fd = -1;
 	sb->ring_kept = -1;
 	life_init(&sb->life);
+	sb->told = sb->life.state;
 	sb->txn_policy = txn_policy_default();
 	calls_init(&sb->calls, c->begin.epoch, sb->spec.max_queue, sandbox_cast_failed, sb);
 	uv_timer_init(c->loop, &sb->life_timer);

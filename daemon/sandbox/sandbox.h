@@ -81,6 +81,7 @@ struct sandbox_keeper {
 	void (*changed)(struct sandbox *sb, enum life_state before); /* from inside a step of its life: only notes it */
 	void (*gone)(struct sandbox *sb);
 	bool (*waits)(const struct sandbox *sb, int64_t *ret_due_ms); /* it is down, and will be started; due 0: soon */
+	bool (*undecided)(const struct sandbox *sb); /* it is down, and the group hasn't said what follows; sandbox_status_changed will be called */
 };
 
 /* A host process and control's link to it; outlives its sandbox's interest until its handles are closed. */
@@ -148,6 +149,7 @@ struct sandbox {
 	struct control *control;
 	struct spec spec;
 	struct life life;
+	enum life_state told;            /* its status, as it was last told to people */
 	struct life_event facts[8];      /* that came up while the life's actions were being carried out */
 	unsigned n_facts;
 	bool applying;
@@ -182,7 +184,7 @@ struct sandbox {
 	uint64_t placed_serial;          /* the object of this serial lies where its host finds it */
 	struct err place_err;            /* of the start at work: not ERR_OK when it couldn't be placed */
 	struct err failure;              /* why the start at work failed */
-	char failure_step[32];
+	char failure_step[LIMIT_ID_BYTES + 1]; /* the stage of the start that failed; "": not known */
 	const char *module, *security;   /* JSON from READY and REPORT, shared_text; NULL: not known */
 	struct last_exit last_exit;
 	struct sandbox_log *log;
@@ -197,6 +199,11 @@ struct sandbox {
 	bool keep_at_stop;               /* the stop that was asked for keeps the state */
 	bool member_ready;               /* the group was told that it runs */
 	uint32_t group_restarts;         /* counted by its group */
+	struct {
+		struct budget budget;    /* those of them that are in its group's window, or were; the streak */
+		int64_t due_ms;          /* it waits for its restart until then; 0: it doesn't */
+		bool found;              /* of an earlier control, and its group hasn't started it yet */
+	} counted;
 	struct rpc_request *freeze_request; /* a freeze or thaw that the spawner carries out */
 	struct {
 		uv_timer_t timer;
@@ -251,10 +258,15 @@ void sandbox_keep_spec(struct sandbox *sb); /* gives the spawner the present one
 const struct life_policy *sandbox_policy(struct sandbox *sb); /* what its life goes by */
 /* A fact; `exit` only with EXITED and RELOAD_DIED_SEALED. */
 void sandbox_fact(struct sandbox *sb, enum life_event_type type, enum life_exit exit);
+/* What people are told: the life's state, and `backoff` while its group is going to start it. */
+enum life_state sandbox_status(const struct sandbox *sb);
+void sandbox_status_changed(struct sandbox *sb); /* it may have: tells it, unless the group hasn't decided yet */
+bool sandbox_takes_calls(const struct sandbox *sb);
 /* A request; true: taken (r is answered now or later), false: refused, r is the caller's to answer. */
 bool sandbox_request(struct sandbox *sb, enum life_event_type type, bool keep_state, struct rpc_request *r);
 void sandbox_adopt(struct sandbox *sb, const struct life_finding *found); /* after a restart of control */
 void sandbox_boot(struct sandbox *sb, bool wanted, uint32_t delay_ms);    /* after a restart of the machine */
+void sandbox_counted_clear(struct sandbox *sb);                           /* its group begins to count anew */
 
 /* ---- explain.c ---- */
 void explain_step(struct sandbox *sb, const struct life *before, const struct life_event *ev, const struct life_actions *a);
@@ -322,6 +334,11 @@ const struct rpc_done *sandbox_version_commit(struct sandbox *sb, struct rpc_req
 const struct rpc_done *sandbox_reload(struct sandbox *sb, struct rpc_request *r);
 const struct rpc_done *sandbox_rollback(struct sandbox *sb, struct rpc_request *r);
 void reload_answer(struct sandbox *sb, const struct txn_actions *a);
+
+/* ---- audit_records.c: what becomes a record of the audit trail ---- */
+void audit_request(struct control *c, const struct rpc_act *act); /* control->acted */
+void audit_call(struct sandbox *sb, uint64_t generation, const char *call, const char *operation, const char *answer, uint64_t unnamed);
+void audit_exit(struct sandbox *sb); /* last_exit is known */
 
 /* ---- take_over.c ---- */
 /* Reads the spawner's table, before the loop runs. `ready` is called once, from the loop, when every host that was found has said what it

@@ -99,7 +99,7 @@ static void life_answer(struct sandbox *sb, const struct life_actions *a)
 		cJSON_AddStringToObject(extra, "stage", sb->failure_step);
 	if (sb->last_exit.words[0])
 		cJSON_AddStringToObject(extra, "output", sb->last_exit.words);
-	cJSON_AddStringToObject(extra, "status", life_state_text(sb->life.state));
+	cJSON_AddStringToObject(extra, "status", sandbox_status_text(sb));
 	durable_answer_error(sb, r, &e, extra);
 }
 
@@ -181,12 +181,12 @@ static void refuse_calls(struct sandbox *sb)
 {
 	struct err e = ERR_INIT;
 
-	if (life_takes_calls(&sb->life) || !sb->calls.waiting.first)
+	if (sandbox_takes_calls(sb) || !sb->calls.waiting.first)
 		return;
 	if (sb->life.gone && sb->gone_error.code != ERR_OK) /* sent behind a create that failed: the same reason */
 		err_set(&e, ERR_START_FAILED, "sandbox %s was not created, so the call didn't begin: %s", sb->spec.id, sb->gone_error.text);
 	else
-		err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, life_state_text(sb->life.state));
+		err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, sandbox_status_text(sb));
 	calls_refuse(&sb->calls, &e);
 }
 
@@ -235,12 +235,36 @@ static struct life_event event_of(enum life_event_type type)
 	return (struct life_event){ .type = type, .now_ms = clock_monotonic_ms(), .random = arc4random() };
 }
 
+enum life_state sandbox_status(const struct sandbox *sb)
+{
+	int64_t due_ms = 0;
+
+	return sb->keeper && !sb->life.gone && sb->keeper->waits(sb, &due_ms) ? LIFE_BACKOFF : sb->life.state;
+}
+
+bool sandbox_takes_calls(const struct sandbox *sb)
+{
+	return life_takes_calls(&sb->life) || sandbox_status(sb) == LIFE_BACKOFF;
+}
+
+void sandbox_status_changed(struct sandbox *sb)
+{
+	enum life_state status = sandbox_status(sb);
+
+	if (status == sb->told || (sb->keeper && !sb->life.gone && sb->keeper->undecided(sb)))
+		return;
+	sb->told = status;
+	events_add(sb->control->events, "sandbox.status", sb->spec.id, sb->spec.owner, "status", life_state_text(status));
+	waits_state(sb);
+	if (!sb->life.gone) /* then the reason is told with the rest */
+		refuse_calls(sb);
+}
+
 static void state_event(struct sandbox *sb, enum life_state before)
 {
 	if (sb->life.state == before)
 		return;
-	events_add(sb->control->events, "sandbox.status", sb->spec.id, sb->spec.owner, "status", life_state_text(sb->life.state));
-	waits_state(sb);
+	sandbox_status_changed(sb);
 	if (sb->keeper)
 		sb->keeper->changed(sb, before);
 }
@@ -291,8 +315,14 @@ void sandbox_adopt(struct sandbox *sb, const struct life_finding *found)
 	struct life_actions a;
 
 	life_adopt(&sb->life, sandbox_policy(sb), found, clock_monotonic_ms(), &a);
+	sb->told = sb->life.state;
 	explain_note(sb, DECISION_TAKEN_OVER, life_state_text(sb->life.state));
 	apply_and_drain(sb, &a);
+}
+
+void sandbox_counted_clear(struct sandbox *sb)
+{
+	memset(&sb->counted, 0, sizeof sb->counted);
 }
 
 void sandbox_boot(struct sandbox *sb, bool wanted, uint32_t delay_ms)
@@ -300,10 +330,11 @@ void sandbox_boot(struct sandbox *sb, bool wanted, uint32_t delay_ms)
 	struct life_actions a;
 
 	sb->booting = false;
+	sandbox_counted_clear(sb); /* of another start of the machine, or of the daemon */
 	sb->disk.kept_there = sb->disk.state_sha256[0] != '\0';
 	life_boot(&sb->life, sandbox_policy(sb), wanted, sb->disk.kept_there, delay_ms, clock_monotonic_ms(), &a);
 	sb->disk.kept_there = sb->life.kept;
-	sb->disk.state = sb->life.state;
+	sb->disk.state = sb->told = sb->life.state;
 	apply_and_drain(sb, &a);
 	sandbox_keep_spec(sb);
 }

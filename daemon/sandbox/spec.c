@@ -216,6 +216,46 @@ static void life_save(const struct life *l, struct json_out *o)
 	buf_fini(&text);
 }
 
+/* What its group counted of it: a new control makes the group's window of them. */
+static void counted_save(const struct sandbox *sb, struct json_out *o)
+{
+	const struct budget *b = &sb->counted.budget;
+
+	if (!sb->spec.group[0] || (b->n == 0 && b->streak == 0))
+		return;
+	json_out_object(o, "counted");
+	json_out_u64(o, "streak", b->streak);
+	json_out_i64(o, "due", sb->counted.due_ms);
+	json_out_array(o, "at");
+	for (uint32_t i = 0; i < b->n; i++)
+		json_out_i64(o, NULL, b->at_ms[i]);
+	json_out_array_end(o);
+	json_out_object_end(o);
+}
+
+static void counted_load(struct sandbox *sb, struct json_span saved)
+{
+	struct budget *b = &sb->counted.budget;
+	struct json_span at, key, value;
+	uint64_t streak = 0;
+
+	budget_clear(b);
+	sb->counted.due_ms = 0;
+	sb->counted.found = json_type(saved) == '{';
+	if (!sb->counted.found)
+		return;
+	if (json_u64(json_get(saved, "streak"), &streak) && streak <= UINT32_MAX)
+		b->streak = (uint32_t)streak;
+	if (!json_i64(json_get(saved, "due"), &sb->counted.due_ms))
+		sb->counted.due_ms = 0;
+	at = json_get(saved, "at");
+	if (json_type(at) == '[')
+		for (struct json_iter it = json_iter_begin(at); b->n <= BUDGET_INTENSITY_MAX && json_iter_next(&it, &key, &value);)
+			if (json_i64(value, &b->at_ms[b->n]))
+				b->n++;
+	budget_sanitise(b, clock_monotonic_ms());
+}
+
 /* A state that the life keeps and that no memfd holds: after a restart of the machine, until the next start. */
 static void kept_there_save(const struct sandbox *sb, struct json_out *o)
 {
@@ -270,6 +310,7 @@ char *spec_text(const struct sandbox *sb, enum spec_form form, size_t *ret_size,
 		json_out_bool(&o, "boot", sb->disk.wanted);
 	json_out_bool(&o, "resting", sb->resting);
 	json_out_u64(&o, "group_restarts", sb->group_restarts);
+	counted_save(sb, &o);
 	kept_there_save(sb, &o);
 	if (form == SPEC_WITH_CANDIDATE) {
 		version_save(&sb->candidate, &o, "candidate");
@@ -473,6 +514,7 @@ int spec_load(struct sandbox *sb, const char *json, size_t size, struct err *e)
 	sb->resting = json_type(json_get(top, "resting")) == 't';
 	if (!get_u32(top, "group_restarts", &sb->group_restarts))
 		sb->group_restarts = 0;
+	counted_load(sb, json_get(top, "counted"));
 	explain_load(sb, json_get(top, "decisions"));
 	s->config = get_raw(top, "config");
 	s->labels = get_raw(top, "labels");

@@ -397,6 +397,7 @@ void sandbox_denied(struct sandbox *sb, const struct spawner_message *m)
 	if (m->dropped_bytes > 0)
 		json_out_u64(o, "dropped", m->dropped_bytes);
 	events_end(sb->control->events);
+	audit_call(sb, m->generation, call, operation, m->flags & SPAWNER_F_KILLED ? "killed" : strerrorname_np(m->status), m->dropped_bytes);
 	if ((m->flags & SPAWNER_F_KILLED) && sb->host && sb->host->link.generation == m->generation)
 		(void)snprintf(sb->host->denied, sizeof sb->host->denied, "%.40s, which profile %s forbids", call, sb->spec.profile);
 }
@@ -414,6 +415,7 @@ void sandbox_start(struct sandbox *sb, enum life_from from)
 		from = LIFE_FROM_FRESH; /* it was there, and could not be read */
 	(void)snprintf(sb->state_from, sizeof sb->state_from, "%s", from_text[from]);
 	sb->put_failed = false;
+	sb->failure_step[0] = '\0';
 	sb->place_err = (struct err)ERR_INIT;
 	sb->last_serial++;
 	(void)FAULT(START_SEND);

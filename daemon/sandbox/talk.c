@@ -568,8 +568,8 @@ void sandbox_pump(struct sandbox *sb)
 
 int sandbox_call(struct sandbox *sb, struct rpc_request *r, struct err *e)
 {
-	if (!life_takes_calls(&sb->life))
-		return err_set(e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, life_state_text(sb->life.state));
+	if (!sandbox_takes_calls(sb))
+		return err_set(e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, sandbox_status_text(sb));
 	if (calls_add(&sb->calls, r, clock_monotonic_ms(), e) < 0)
 		return err_prefix(e, "sandbox %s", sb->spec.id);
 	if (sb->calls_held && sb->reload.active)

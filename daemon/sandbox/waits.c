@@ -75,9 +75,9 @@ static void wait_timer(uv_timer_t *timer)
 		wait_arm(w, now_ms);
 		return;
 	}
-	err_set(&e, ERR_TIMEOUT, "sandbox %s is %s, not %s", sb->spec.id, life_state_text(sb->life.state), rpc_text(w->request, "for"));
+	err_set(&e, ERR_TIMEOUT, "sandbox %s is %s, not %s", sb->spec.id, sandbox_status_text(sb), rpc_text(w->request, "for"));
 	extra = cJSON_CreateObject();
-	cJSON_AddStringToObject(extra, "status", life_state_text(sb->life.state));
+	cJSON_AddStringToObject(extra, "status", sandbox_status_text(sb));
 	(void)rpc_error(wait_end(wait_at(w)), &e, extra);
 }
 
@@ -114,8 +114,8 @@ const struct rpc_done *wait_begin(struct sandbox *sb, struct rpc_request *r, con
 
 	if (!sb)
 		return waits_for(r, gone_text) ? answer(r, gone_text, 0) : rpc_error(r, e, NULL);
-	if (waits_for(r, life_state_text(sb->life.state)))
-		return answer(r, life_state_text(sb->life.state), 0);
+	if (waits_for(r, sandbox_status_text(sb)) && !(sb->keeper && sb->keeper->undecided(sb)))
+		return answer(r, sandbox_status_text(sb), 0);
 	w = waits_sweep(sb) < LIMIT_WAITS ? calloc(1, sizeof *w) : NULL;
 	if (!w) {
 		err_set(&busy, ERR_BUSY, "sandbox %s: %u requests wait for a state of it already", sb->spec.id, LIMIT_WAITS);
@@ -134,7 +134,7 @@ const struct rpc_done *wait_begin(struct sandbox *sb, struct rpc_request *r, con
 
 void waits_state(struct sandbox *sb)
 {
-	const char *status = life_state_text(sb->life.state);
+	const char *status = life_state_text(sb->told);
 	int64_t now_ms = clock_monotonic_ms();
 
 	if (sb->life.gone)

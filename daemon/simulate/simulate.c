@@ -86,7 +86,11 @@ static int lines_do(const struct simulate_options *o, struct buf *in, bool at_en
 			break;
 		if (!end)
 			end = in->data + in->size;
-		++*number;
+		if (++*number > LIMIT_SIMULATE_LINES) {
+			(void)fprintf(stderr, "sandboxd: %s: more than %d lines\n", o->file, LIMIT_SIMULATE_LINES);
+			status = STATUS_USAGE;
+			break;
+		}
 		status = line_do(o, in->data + done, (size_t)(end - (in->data + done)), *number, to);
 		done = (size_t)(end - in->data) + 1;
 	}

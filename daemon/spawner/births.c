@@ -43,6 +43,7 @@ static void list_remove(struct zygote *z, struct birth *b)
 {
 	if (z->next_unsent == b)
 		z->next_unsent = b->next;
+	z->n_sent -= b->sent;
 	if (b->previous)
 		b->previous->next = b->next;
 	else
@@ -181,7 +182,7 @@ int birth_start(struct spawner *sp, struct entry *entry, enum profile profile, c
 static void birth_fail(struct spawner *sp, struct entry *entry, const char *step, int sys_errno)
 {
 	(void)snprintf(entry->step, sizeof entry->step, "%s", step);
-	(void)snprintf(entry->text, sizeof entry->text, "%.50s: %.40s", step, strerror(sys_errno));
+	(void)snprintf(entry->text, sizeof entry->text, "%.90s", strerror(sys_errno));
 	birth_drop(sp, entry);
 	entry_exited(&sp->table, entry, CHILD_STATUS_FAILED << 8, clock_monotonic_ms());
 }
@@ -202,9 +203,15 @@ static int birth_send(struct spawner *sp, struct zygote *z, struct birth *b)
 	return 0; /* EPIPE: its death is on the way to us, and the next one is asked */
 }
 
+/* A few at a time: hundreds of processes that are made at once would leave no processor for those that serve. */
+bool births_may_send(const struct spawner *sp, const struct zygote *z)
+{
+	return z->n_sent < sp->zygotes.births_at_work;
+}
+
 void births_send(struct spawner *sp, struct zygote *z)
 {
-	while (z->state == ZYGOTE_SERVES && z->next_unsent) {
+	while (z->state == ZYGOTE_SERVES && z->next_unsent && births_may_send(sp, z)) {
 		struct birth *b = z->next_unsent;
 		int sent = birth_send(sp, z, b);
 
@@ -213,7 +220,9 @@ void births_send(struct spawner *sp, struct zygote *z)
 		if (sent == -1)
 			continue;
 		b->sent = true;
+		z->n_sent++;
 		z->next_unsent = b->next;
+		entry_has_own_pids(b->entry, z->has_pids);
 		zygote_expect(z);
 	}
 }
@@ -268,7 +277,7 @@ void birth_born(struct spawner *sp, struct zygote *z, const struct zygote_messag
 	b->cloned = true;
 	if (m->status != 0) { /* it exits */
 		(void)snprintf(entry->step, sizeof entry->step, "%s", m->step);
-		(void)snprintf(entry->text, sizeof entry->text, "%.50s: %.40s", m->step, strerror(m->status));
+		(void)snprintf(entry->text, sizeof entry->text, "%.90s", strerror(m->status));
 	}
 	pid_known(sp, entry, pid);
 	if (!entry->birth) /* it has ended already */
@@ -277,7 +286,6 @@ void birth_born(struct spawner *sp, struct zygote *z, const struct zygote_messag
 	if (m->status != 0)
 		return;
 	entry_born(entry);
-	entry->own_pids = zygote_gives_pids(sp, z);
 	if (listener_fd)
 		denials_watch(sp, entry, fd_take(listener_fd));
 }
@@ -295,6 +303,7 @@ void births_link_ended(struct spawner *sp, struct zygote *z)
 			b->sent = false;
 	}
 	z->next_unsent = z->first;
+	z->n_sent = 0;
 }
 
 void births_fail(struct spawner *sp, struct zygote *z, const char *step, int sys_errno)

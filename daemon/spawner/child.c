@@ -23,6 +23,9 @@
 #define FIRST_EXTRA_FD 16 /* extras are placed at FIRST_EXTRA_FD + enum child_extra */
 #define PARKED_FD      64 /* sources wait here and above while they are placed */
 #define COPY_BYTES     (32u << 10)
+#define CONTROL_NICE   -10 /* it serves everybody, also while hundreds of hosts are made, or run wild */
+#define TEXT_OF(n)     TEXT_OF_(n)
+#define TEXT_OF_(n)    #n
 
 _Static_assert(CHILD_FDS_MAX <= FIRST_EXTRA_FD && FIRST_EXTRA_FD + (int)CHILD_EXTRA__N <= PARKED_FD, "numbers overlap");
 
@@ -45,6 +48,22 @@ static int step_session(struct child_plan *p)
 {
 	(void)p;
 	return setsid() == -1 ? -1 : 0;
+}
+
+/* Where the kernel shares processors out by session (sched_autogroup), each host, a session of its own, would weigh as much as control, and
+ * nice counts inside the session only: so both are set. What can't be had, as an ordinary user, is done without. */
+static int step_priority(struct child_plan *p)
+{
+	static const char value[] = TEXT_OF(CONTROL_NICE);
+	int fd = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
+
+	(void)p;
+	if (fd != -1) {
+		(void)!write(fd, value, sizeof value - 1);
+		(void)close(fd);
+	}
+	(void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + CONTROL_NICE);
+	return 0;
 }
 
 static int fd_park(int fd)
@@ -209,21 +228,22 @@ struct child_step {
 };
 
 /* Order matters: limits of descriptors after their placement, the bounding set before the user, the death signal after it. */
+#define STEPS_BEGIN { "reset signals", step_signals }, { "new session", step_session }
 #define STEPS_COMMON                                                                                         \
-	{ "reset signals", step_signals }, { "new session", step_session },                                  \
-		{ "place descriptors", step_descriptors }, { "resource limits", step_limits },               \
+	{ "place descriptors", step_descriptors }, { "resource limits", step_limits },                       \
 		{ "change user", step_user }, { "no new privileges", step_no_new_privileges },               \
 		{ "parent death signal", step_parent_death }, { "enter folder", step_folder }
 
 static const struct child_step steps_control[] = {
+	STEPS_BEGIN,
+	{ "priority", step_priority },
 	STEPS_COMMON,
 	{ "exec sandboxd-control", step_exec },
 };
 
 /* It needs what it has to make walls of it; its hosts drop that. Its folder is where it puts their root over. */
 static const struct child_step steps_zygote[] = {
-	{ "reset signals", step_signals },
-	{ "new session", step_session },
+	STEPS_BEGIN,
 	{ "place descriptors", step_descriptors },
 	{ "parent death signal", step_parent_death },
 	{ "enter folder", step_folder },
@@ -231,6 +251,7 @@ static const struct child_step steps_zygote[] = {
 };
 
 static const struct child_step steps_compile[] = {
+	STEPS_BEGIN,
 	STEPS_COMMON,
 	{ "copy header", step_copy_header },
 	{ "copy source", step_copy_source },

@@ -2,10 +2,12 @@
  *
  * Every process of a sandbox: it is frozen by SIGSTOP to all of them, thawed by SIGCONT; what a host leaves behind gets SIGKILL. They are found as the host's descendants, and as those that
  * were left to this process (it is the reaper of orphans) and run as the sandbox's user, or, rootless, in the host's session. A process that
- * has a SIGSTOP coming can't fork any more, so each round finds only what was born before, and the rounds come to an end. */
+ * has a SIGSTOP coming begins no fork any more, but one that it is in comes to its end: so it is over when a round finds nobody new, and all had
+ * stood before it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +17,11 @@
 
 #include "daemon/spawner/spawner.h"
 #include "daemon/spawner/validate.h"
+#include "proto/clock.h"
 #include "proto/log.h"
 
 #define ROUNDS_MAX    64
+#define STAND_MS      250 /* for all to stand: 1 ms, and the patience for a loaded machine; then it is said that they can't all be stopped */
 #define PROCESSES_MAX 65536u
 
 struct walk {
@@ -26,11 +30,12 @@ struct walk {
 	pid_t *pids; /* that have the signal; the host first */
 	size_t n, room;
 	int signal;
+	bool missed; /* in this round: one was listed and has ended since, perhaps with a child that isn't listed yet */
 	bool failed; /* no memory, or too many */
 };
 
-/* The parent and the session of a process; false: there is none. */
-static bool stat_read(pid_t pid, pid_t *ret_parent, pid_t *ret_session)
+/* State, parent and session of a process; false: there is none. */
+static bool stat_read(pid_t pid, char *ret_state, pid_t *ret_parent, pid_t *ret_session)
 {
 	char path[40], text[512], *at;
 	autoclose int fd = -1;
@@ -42,7 +47,7 @@ static bool stat_read(pid_t pid, pid_t *ret_parent, pid_t *ret_session)
 	n = fd == -1 ? 0 : read(fd, text, sizeof text - 1);
 	text[n > 0 ? n : 0] = '\0';
 	at = strrchr(text, ')');
-	if (!at || sscanf(at + 1, " %*c %d %d %d", &parent, &group, &session) != 3)
+	if (!at || sscanf(at + 1, " %c %d %d %d", ret_state, &parent, &group, &session) != 4)
 		return false;
 	*ret_parent = parent;
 	*ret_session = session;
@@ -68,12 +73,13 @@ static bool is_of_user(pid_t pid, uid_t uid)
 static bool is_orphan_of(const struct walk *w, pid_t pid)
 {
 	pid_t parent, session;
+	char state;
 
 	if (pid == w->sp->control.pid || table_find_pid(&w->sp->table, pid) || job_find_pid(w->sp, pid))
 		return false;
 	if (w->sp->is_root)
 		return is_of_user(pid, w->entry->uid);
-	return stat_read(pid, &parent, &session) && session == w->entry->pid;
+	return stat_read(pid, &state, &parent, &session) && session == w->entry->pid;
 }
 
 static bool has(const struct walk *w, pid_t pid)
@@ -90,6 +96,7 @@ static void reach(struct walk *w, pid_t pid, pid_t parent)
 {
 	autoclose int fd = -1;
 	pid_t its_parent, session;
+	char state;
 
 	if (w->failed || has(w, pid))
 		return;
@@ -104,8 +111,10 @@ static void reach(struct walk *w, pid_t pid, pid_t parent)
 		w->room = room;
 	}
 	fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (fd == -1 || !stat_read(pid, &its_parent, &session) || (pid != w->entry->pid && its_parent != parent))
-		return; /* ended, or moved: a later round finds it where it is */
+	if (fd == -1 || !stat_read(pid, &state, &its_parent, &session) || (pid != w->entry->pid && its_parent != parent)) {
+		w->missed = true; /* ended, or moved: a later round finds it, or its child, where it is */
+		return;
+	}
 	if (parent == getpid() && pid != w->entry->pid && !is_orphan_of(w, pid))
 		return;
 	if (syscall(SYS_pidfd_send_signal, fd, w->signal, NULL, 0) == 0)
@@ -148,40 +157,72 @@ static void children_reach(struct walk *w, pid_t parent)
 /* One round: all that descends from those reached so far, and the orphans. */
 static void round_walk(struct walk *w)
 {
+	w->missed = false;
 	reach(w, w->entry->pid, getpid());
 	for (size_t i = 0; i < w->n && !w->failed; i++)
 		children_reach(w, w->pids[i]);
 	children_reach(w, getpid());
 }
 
-static int walk(struct spawner *sp, struct entry *entry, int signal)
+/* Has the signal taken effect on all that have it? Whoever waits for a device makes nobody meanwhile. */
+static bool all_stand(const struct walk *w)
 {
-	struct walk w = { .sp = sp, .entry = entry, .signal = signal };
+	pid_t parent, session;
+	char state;
+
+	for (size_t i = 0; i < w->n; i++)
+		if (stat_read(w->pids[i], &state, &parent, &session) && (state == 'R' || state == 'S'))
+			return false;
+	return true;
+}
+
+static void walk_on(struct spawner *sp, struct entry *entry)
+{
+	struct walk w = { .sp = sp, .entry = entry, .signal = SIGCONT };
 	size_t before;
 	int rounds = 0;
 
 	do {
 		before = w.n;
 		round_walk(&w);
-	} while (w.n != before && !w.failed && ++rounds < ROUNDS_MAX);
-	log_debug("sandbox=%s %zu processes got %s", entry->sandbox, w.n, strsignal(signal));
+	} while ((w.n != before || w.missed) && !w.failed && ++rounds < ROUNDS_MAX);
 	free(w.pids);
-	return w.failed || rounds == ROUNDS_MAX ? -1 : 0;
+}
+
+/* It holds the spawner up for STAND_MS at most. */
+static int walk_stop(struct spawner *sp, struct entry *entry)
+{
+	struct walk w = { .sp = sp, .entry = entry, .signal = SIGSTOP };
+	int64_t began_ms = clock_monotonic_ms();
+	bool stood, done = false;
+	size_t before;
+
+	do {
+		stood = w.n > 0 && all_stand(&w);
+		before = w.n;
+		round_walk(&w);
+		done = stood && w.n == before && !w.missed;
+		if (!done && !stood && before > 0)
+			(void)poll(NULL, 0, 1);
+	} while (!done && !w.failed && clock_monotonic_ms() - began_ms < STAND_MS);
+	log_debug("sandbox=%s %zu processes were stopped", entry->sandbox, w.n);
+	free(w.pids);
+	return done ? 0 : -1;
 }
 
 int entry_freeze(struct spawner *sp, struct entry *entry, struct err *e)
 {
 	entry->frozen = true;
-	if (walk(sp, entry, SIGSTOP) == 0)
+	if (walk_stop(sp, entry) == 0)
 		return 0;
-	(void)walk(sp, entry, SIGCONT);
+	walk_on(sp, entry);
 	entry->frozen = false;
 	return REFUSE(e, EAGAIN, "the processes of '%.60s' can't all be stopped", entry->sandbox);
 }
 
 void entry_thaw(struct spawner *sp, struct entry *entry)
 {
-	(void)walk(sp, entry, SIGCONT);
+	walk_on(sp, entry);
 	entry->frozen = false;
 }
 
@@ -206,13 +247,14 @@ bool freeze_covers(struct spawner *sp, pid_t pid, uid_t uid)
 {
 	struct entry *entry = table_find_pid(&sp->table, pid);
 	pid_t parent, session;
+	char state;
 
 	if (entry)
 		return entry->frozen;
 	for (uint64_t cursor = 0; (entry = table_from(&sp->table, cursor)); cursor = entry->slot + 1ull) {
 		if (!entry->frozen || entry->pid <= 0)
 			continue;
-		if (sp->is_root ? entry->uid == uid : stat_read(pid, &parent, &session) && session == entry->pid)
+		if (sp->is_root ? entry->uid == uid : stat_read(pid, &state, &parent, &session) && session == entry->pid)
 			return true;
 	}
 	return false;

@@ -15,7 +15,7 @@
 #include "daemon/spawner/spawner.h"
 #include "proto/log.h"
 
-#define REAPS_PER_TURN 256
+#define REAPS_PER_TURN 32 /* control hears of them before the next ones, and is answered in between */
 
 static void failure_note(struct spawner *sp, const struct child_report *r)
 {

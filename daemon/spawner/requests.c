@@ -158,7 +158,7 @@ static int keep(struct entry *entry, enum spawner_keep kind, struct request *r, 
 {
 	int *place = NULL;
 
-	if (validate_keep(kind, r->n_fds ? r->fds[0] : -1, e) == -1)
+	if (validate_keep((uint16_t)kind, r->n_fds ? r->fds[0] : -1, e) == -1)
 		return -1;
 	if (FAULT(SPAWNER_KEEP))
 		return err_sys(e, ERR_UNAVAILABLE, "cannot keep what belongs to '%s'", entry->sandbox);

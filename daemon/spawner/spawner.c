@@ -250,6 +250,7 @@ static void turn(struct spawner *sp)
 			control_writable(sp);
 		control_readable(sp);
 	}
+	zygotes_go_on(sp);
 	timers(sp, now_ms);
 	if (!sp->ending)
 		control_notify(sp);

@@ -209,6 +209,11 @@ void entry_born(struct entry *entry)
 	entry->starting = false;
 }
 
+void entry_has_own_pids(struct entry *entry, bool own_pids)
+{
+	entry->own_pids = own_pids;
+}
+
 void entry_birth_sent(struct entry *entry)
 {
 	entry->birth_unsent = false;

@@ -79,6 +79,7 @@ static inline bool entry_lives(const struct entry *entry)
 void entry_started(struct table *t, struct entry *entry, uint64_t generation, int64_t now_ms);
 void entry_has_pid(struct table *t, struct entry *entry, pid_t pid);
 void entry_born(struct entry *entry);
+void entry_has_own_pids(struct entry *entry, bool own_pids); /* told when its process is asked for */
 void entry_birth_sent(struct entry *entry);
 void entry_exited(struct table *t, struct entry *entry, int status, int64_t now_ms);
 void entry_exit_sent(struct entry *entry);

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,10 +25,15 @@
 #define FAILURES_MAX  12    /* a step of its own that failed counts for four, that somebody killed it for one */
 #define FAILURE_OWN   4
 #define RETRY_MS      50
+#define BIRTHS_CPUS_MAX    64
+#define BIRTHS_BESIDE_CPUS 2 /* so that no processor waits for the next request */
 
 void zygotes_init(struct zygotes *all, uint32_t spares)
 {
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
 	memset(all, 0, sizeof *all);
+	all->births_at_work = (unsigned)(cpus < 1 ? 1 : cpus > BIRTHS_CPUS_MAX ? BIRTHS_CPUS_MAX : cpus) + BIRTHS_BESIDE_CPUS;
 	for (int i = 0; i < PROFILE__N; i++) {
 		all->of[i] = (struct zygote){ .profile = (enum profile)i, .link_fd = -1, .filter_fd = -1, .deadline_ms = NEVER, .retry_at_ms = NEVER };
 		spares_init(&all->of[i].spares, spares);
@@ -205,11 +209,6 @@ void zygote_reaped(struct spawner *sp, struct zygote *z, int status)
 	replace(sp, z);
 }
 
-bool zygote_gives_pids(const struct spawner *sp, const struct zygote *z)
-{
-	return (profile_builtin(z->profile)->namespaces & CLONE_NEWPID) && !((sp->weaken | z->lost) & PROTECTION_BIT(PROTECTION_PID_NAMESPACE));
-}
-
 struct zygote *zygote_find_pid(struct spawner *sp, pid_t pid)
 {
 	for (int i = 0; i < PROFILE__N; i++)
@@ -248,6 +247,7 @@ static void ready(struct spawner *sp, struct zygote *z, const struct zygote_mess
 	z->state = ZYGOTE_SERVES;
 	z->failures = 0;
 	z->has_root = (m->flags & ZYGOTE_F_ROOT) != 0;
+	z->has_pids = (m->flags & ZYGOTE_F_PIDS) != 0;
 	z->lost = m->lost;
 	z->deadline_ms = NEVER;
 	log_debug("zygote %d of profile %s is ready", (int)z->pid, name_of(z));
@@ -350,7 +350,7 @@ int zygotes_pollfds(const struct spawner *sp, struct pollfd fds[PROFILE__N])
 		const struct zygote *z = &sp->zygotes.of[i];
 
 		fds[i] = (struct pollfd){ .fd = z->link_fd, .events = POLLIN };
-		if (z->state == ZYGOTE_SERVES && z->next_unsent)
+		if (z->state == ZYGOTE_SERVES && z->next_unsent && births_may_send(sp, z))
 			fds[i].events |= POLLOUT;
 	}
 	return PROFILE__N;
@@ -367,6 +367,12 @@ void zygotes_ready(struct spawner *sp, const struct pollfd fds[PROFILE__N])
 		if (fds[i].revents & POLLOUT)
 			births_send(sp, z);
 	}
+}
+
+void zygotes_go_on(struct spawner *sp)
+{
+	for (int i = 0; i < PROFILE__N; i++)
+		births_send(sp, &sp->zygotes.of[i]);
 }
 
 /* ---- exits of processes that nobody has named yet ---- */

@@ -37,7 +37,7 @@ struct zygote {
 	} state;
 	pid_t pid;               /* 0: reaped, or never there */
 	int link_fd;
-	bool has_root;
+	bool has_root, has_pids; /* its hosts get a root, a pid namespace of their own */
 	uint64_t lost;
 	unsigned failures;       /* since one last served */
 	int64_t deadline_ms;     /* for the answer that is due; NEVER */
@@ -47,6 +47,7 @@ struct zygote {
 	int sys_errno;
 	struct birth *first, *last, *next_unsent;
 	struct spares spares;
+	unsigned n_sent;         /* births that it was asked for, and that have not ended */
 };
 
 /* An exit whose pid nobody knows yet: its zygote's word is still on its way. */
@@ -60,6 +61,7 @@ struct zygotes {
 	struct zygote of[PROFILE__N];
 	struct early_exit early[EARLY_EXITS];
 	unsigned n_early_next;
+	unsigned births_at_work; /* n_sent of each at most */
 };
 
 void zygotes_init(struct zygotes *all, uint32_t spares);
@@ -73,12 +75,12 @@ void birth_drop(struct spawner *sp, struct entry *entry);
 int zygotes_pollfds(const struct spawner *sp, struct pollfd fds[PROFILE__N]);
 void zygotes_ready(struct spawner *sp, const struct pollfd fds[PROFILE__N]);
 void zygotes_read(struct spawner *sp);           /* all that has come */
-bool zygote_gives_pids(const struct spawner *sp, const struct zygote *z); /* a namespace of its own to each host */
 struct zygote *zygote_find_pid(struct spawner *sp, pid_t pid);
 void zygote_reaped(struct spawner *sp, struct zygote *z, int status);
 void zygote_step_failed(struct zygote *z, const char *step, int sys_errno); /* before exec */
 bool zygotes_early_exit(struct spawner *sp, pid_t pid, int status); /* an unknown child: true when it may be a host's */
 void zygotes_timer(struct spawner *sp, int64_t now_ms);
+void zygotes_go_on(struct spawner *sp);          /* births that waited for others to end; once a turn */
 int64_t zygotes_deadline(const struct spawner *sp);
 void zygotes_kill(struct spawner *sp);           /* the daemon ends */
 

@@ -23,7 +23,8 @@ struct clone_request {
 /* -1 with errno: not sent; ret_step NULL: for want of room, or since its end is closed. */
 int clone_ask(const struct spawner *sp, const struct zygote *z, const struct clone_request *r, const char **ret_step);
 int host_ends_make(int ours[3], int its[3], struct err *e); /* channel, stdout, stderr; -1: some of them may be open */
-void births_send(struct spawner *sp, struct zygote *z); /* as far as there is room */
+void births_send(struct spawner *sp, struct zygote *z); /* as far as there is room, and not too many are at work */
+bool births_may_send(const struct spawner *sp, const struct zygote *z);
 void birth_cloned(struct spawner *sp, struct zygote *z, const struct zygote_message *m);
 void birth_born(struct spawner *sp, struct zygote *z, const struct zygote_message *m, pid_t pid, int *listener_fd); /* may take it */
 void births_link_ended(struct spawner *sp, struct zygote *z);

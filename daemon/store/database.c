@@ -81,7 +81,8 @@ static bool row_read(sqlite3_stmt *s, struct database_row *r)
 
 	*r = (struct database_row){ .created_at_ms = sqlite3_column_int64(s, 1), .wanted = sqlite3_column_int64(s, 2) == 1,
 		.state_bytes = (uint64_t)sqlite3_column_int64(s, 4) };
-	if (!database_column_text(s, 0, r->id, sizeof r->id) || !name_is_id(r->id, strlen(r->id)) || !spec ||
+	if (sqlite3_column_type(s, 1) != SQLITE_INTEGER || sqlite3_column_type(s, 2) != SQLITE_INTEGER || sqlite3_column_type(s, 4) != SQLITE_INTEGER ||
+		!database_column_text(s, 0, r->id, sizeof r->id) || !name_is_id(r->id, strlen(r->id)) || !spec ||
 		(sqlite3_column_type(s, 3) != SQLITE_NULL &&
 			(!database_column_text(s, 3, r->state_sha256, sizeof r->state_sha256) || !folder_is_hash(r->state_sha256))) ||
 		!database_column_text(s, 5, sum, sizeof sum))

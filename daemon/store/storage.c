@@ -17,7 +17,9 @@
 #include <stdlib.h>
 
 #include "daemon/store/database.h"
+#include "proto/clock.h"
 #include "proto/fd.h"
+#include "proto/limits.h"
 
 #define STORAGE_MAGIC 0x73746f72u
 #define LAZY_MS       5 /* what comes within it costs one waking of the thread */
@@ -177,9 +179,26 @@ static void thread_main(void *arg)
 
 /* ---- on the loop ---- */
 
-/* Tells what had been finished when it was called; what `done` submits in turn waits for the next call. */
-static void tell_finished(struct storage *s)
+/* Not told yet: they come first when the loop has looked at others. */
+static void put_back(struct storage *s, struct storage_job *first)
 {
+	struct storage_job *last = first;
+
+	while (last->next)
+		last = last->next;
+	uv_mutex_lock(&s->lock);
+	last->next = s->finished.first;
+	s->finished.first = first;
+	if (!last->next)
+		s->finished.last = &last->next;
+	(void)uv_async_send(&s->async);
+	uv_mutex_unlock(&s->lock);
+}
+
+/* Tells what had been finished when it was called, for most_us at most (0: all); what `done` submits in turn waits for the next call. */
+static void tell_finished(struct storage *s, int64_t most_us)
+{
+	int64_t began_us = clock_monotonic_us();
 	struct storage_job *job, *next;
 
 	uv_mutex_lock(&s->lock);
@@ -190,6 +209,10 @@ static void tell_finished(struct storage *s)
 		next = job->next; /* `done` may free the job, or submit it again */
 		job->next = NULL;
 		job->done(job);
+		if (next && most_us > 0 && clock_monotonic_us() - began_us >= most_us) {
+			put_back(s, next);
+			return;
+		}
 	}
 }
 
@@ -219,7 +242,7 @@ static void on_closed(uv_handle_t *handle)
 	if (--s->open_handles > 0)
 		return;
 	while (s->finished.first) /* the thread has gone: no lock needed to look */
-		tell_finished(s);
+		tell_finished(s, 0);
 	storage_free(s);
 	stopped(ctx);
 }
@@ -232,7 +255,7 @@ static void on_async(uv_async_t *async)
 	uv_mutex_lock(&s->lock);
 	ended = s->ended;
 	uv_mutex_unlock(&s->lock);
-	tell_finished(s);
+	tell_finished(s, ended ? 0 : LIMIT_TURN_US);
 	if (!ended || s->is_closing)
 		return;
 	(void)uv_thread_join(&s->thread); /* it is on its last lines */

@@ -56,6 +56,11 @@ struct tree_spec {
 	uint32_t period_ms; /* >= 1; without exact_ms whole seconds */
 	const struct tree_spec *children;
 	size_t n_children;
+	/* What an earlier tree of the same children had come to, when this one takes its place: for its first start only. 0, NULL: nothing. */
+	uint32_t streak;             /* restarts in a row: the exponent of the back-off */
+	int64_t due_ms;              /* it waits for its restart until then, and isn't started before */
+	int64_t ready_ms;            /* since when it is ready, if it is */
+	const struct budget *budget; /* groups: the restarts counted so far, none of them in the future; copied */
 };
 
 /* Where we differ from OTP, each for itself; all zero is OTP. */
@@ -247,9 +252,11 @@ struct tree_view {
 	enum tree_restart restart;
 	bool significant, alive; /* alive: running, and no exit has been reported */
 	enum tree_state state;
+	bool to_start;         /* it is down, and the restart that its group is at will start it */
 	struct tree_ref ref;
 	int64_t due_ms;        /* backoff: when it is started; stopping: when it is killed; 0: never */
 	uint32_t restarts;     /* counted ones that began with this child */
+	uint32_t streak;       /* those in a row */
 	enum tree_exit exit;   /* the last one, if ended */
 	bool ended;
 };

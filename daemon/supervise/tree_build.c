@@ -83,6 +83,10 @@ static struct tree_node *node_new(struct tree *t, const struct tree_spec *s, str
 	n->significant = s->significant;
 	n->shutdown_ms = s->shutdown_ms;
 	n->user = s->user;
+	n->streak = s->streak;
+	n->kept = s->streak > 0;
+	n->kept_due_ms = s->due_ms;
+	n->kept_ready_ms = s->ready_ms;
 	if (s->type == TREE_GROUP) {
 		n->group = calloc(1, sizeof *n->group);
 		if (!n->group) {
@@ -94,6 +98,9 @@ static struct tree_node *node_new(struct tree *t, const struct tree_spec *s, str
 		n->group->strategy = s->strategy;
 		n->group->auto_shutdown = s->auto_shutdown;
 		n->group->policy = (struct budget_policy){ .intensity = s->intensity, .period_ms = s->period_ms };
+		n->group->kept_budget = s->budget != NULL;
+		if (s->budget)
+			n->group->budget = *s->budget;
 	}
 	if (slot_take(t, n, e) == -1) {
 		free(n->group);

@@ -23,7 +23,8 @@ void child_reset(struct tree_node *n)
 {
 	child_down(n, CHILD_UNDEFINED);
 	n->cancelled = n->dormant = n->gave_up = n->failed = false;
-	n->streak = 0;
+	n->streak = n->kept ? n->streak : 0;
+	n->kept = false;
 }
 
 void child_restarting(struct tree *t, struct tree_node *n)
@@ -44,6 +45,19 @@ void child_start(struct tree *t, struct tree_node *n, enum tree_why why)
 		group_open(t, n->group);
 }
 
+/* It was waiting for its restart when an earlier tree was lost: it waits on. false: it is to be started now. */
+bool child_waits_on(struct tree *t, struct tree_node *n)
+{
+	int64_t due_ms = n->kept_due_ms;
+
+	n->kept_due_ms = 0;
+	if (due_ms <= t->now_ms)
+		return false;
+	child_restarting(t, n);
+	timer_arm(t, n, due_ms);
+	return true;
+}
+
 void child_started(struct tree *t, struct tree_node *n, enum happening how)
 {
 	struct tree_group *g = n->parent;
@@ -54,10 +68,11 @@ void child_started(struct tree *t, struct tree_node *n, enum happening how)
 	if (how == ON_READY) {
 		n->state = CHILD_RUNNING;
 		n->alive = true;
-		n->ready_ms = t->now_ms;
+		n->ready_ms = n->kept_ready_ms > 0 && n->kept_ready_ms < t->now_ms ? n->kept_ready_ms : t->now_ms;
 	} else {
 		child_down(n, CHILD_UNDEFINED);
 	}
+	n->kept_ready_ms = 0;
 	if (!g) {
 		tree_root_up(t);
 		return;

@@ -23,7 +23,8 @@ static enum phase init_turn(struct tree *t, struct tree_group *g, struct tree_no
 		return PHASE_IDLE;
 	}
 	g->cursor = n->next;
-	child_start(t, n, TREE_WHY_INITIAL);
+	if (!child_waits_on(t, n))
+		child_start(t, n, TREE_WHY_INITIAL);
 	return PHASE_INIT;
 }
 
@@ -311,8 +312,9 @@ void group_open(struct tree *t, struct tree_group *g)
 		timer_clear(t, n);
 		child_reset(n);
 	}
-	if (!SEEDED(12))
+	if (!SEEDED(12) && !g->kept_budget)
 		budget_clear(&g->budget);
+	g->kept_budget = false;
 	g->wait = WAIT_NONE;
 	g->waited = g->set_from = NULL;
 	g->failing = false;

@@ -74,6 +74,8 @@ struct tree_node {
 	bool gave_up, failed;
 	int64_t shutdown_ms, ready_ms;
 	void *user;
+	bool kept; /* the next three are of an earlier tree, and not used yet */
+	int64_t kept_due_ms, kept_ready_ms;
 	uint32_t slot, streak, restarts;
 	uint64_t instance;
 	struct tree_group *parent; /* NULL: the top */
@@ -92,6 +94,7 @@ struct tree_group {
 	enum tree_auto auto_shutdown;
 	struct budget_policy policy;
 	struct budget budget; /* in milliseconds, or whole seconds: rules.exact_ms */
+	bool kept_budget;     /* it is of an earlier tree, and goes on in the first start */
 	enum phase phase;
 	enum wait wait;
 	bool failing;             /* its own start has failed */
@@ -154,6 +157,7 @@ void group_ask(struct tree *t, struct tree_group *g);
 enum phase group_finish(struct tree *t, struct tree_group *g, enum tree_why why);
 /* tree_child.c */
 void child_start(struct tree *t, struct tree_node *n, enum tree_why why);
+bool child_waits_on(struct tree *t, struct tree_node *n);
 void child_started(struct tree *t, struct tree_node *n, enum happening how);
 void child_gone(struct tree *t, struct tree_node *n, enum tree_exit exit);
 void child_stop(struct tree *t, struct tree_node *n, enum tree_why why); /* then waits, or it is gone already */

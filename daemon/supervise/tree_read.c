@@ -58,10 +58,24 @@ static enum tree_state state_of(const struct tree_node *n)
 	return n->due_ms > 0 ? TREE_BACKOFF : TREE_RESTARTING;
 }
 
+/* In a restart of several: all of the set are down first, then started in order from the cursor. */
+static bool is_to_start(const struct tree_node *n)
+{
+	const struct tree_group *g = n->parent;
+	const struct tree_node *at;
+
+	if (!g || n->state != CHILD_UNDEFINED || n == g->waited || (g->phase != PHASE_SET_DOWN && g->phase != PHASE_SET_UP))
+		return false;
+	for (at = g->phase == PHASE_SET_UP ? g->cursor : g->set_from ? g->set_from : g->first; at; at = at->next)
+		if (at == n)
+			return true;
+	return false;
+}
+
 struct tree_view tree_view(const struct tree_node *n)
 {
 	return (struct tree_view){ .id = n->id, .user = n->user, .type = n->type, .restart = n->restart, .significant = n->significant,
-		.alive = n->alive, .state = state_of(n), .ref = { n->slot, n->instance }, .due_ms = n->due_ms, .restarts = n->restarts,
+		.alive = n->alive, .state = state_of(n), .to_start = is_to_start(n), .ref = { n->slot, n->instance }, .due_ms = n->due_ms, .restarts = n->restarts, .streak = n->streak,
 		.exit = n->exit, .ended = n->ended };
 }
 

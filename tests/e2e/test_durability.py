@@ -478,6 +478,76 @@ class Damage(Durable):
         self.power_on()
         self.up("s")
 
+    def with_groups(self):
+        c = self.client
+        for group, member in (("bad", "in-bad"), ("good", "in-good")):
+            c.rpc("group.create", id=group, strategy="rest_for_one", intensity=7)
+            c.create(member, TALLY, group=group)
+        c.create("alone", TALLY)
+        self.assertEqual(self.daemon.terminate(), 0)
+
+    def others_are_unharmed(self, what):
+        for name in ("in-bad", "in-good", "alone"):
+            self.up(name)
+        good = wait_for(lambda: (lambda g: g if g["status"] == "up" else None)(self.client.rpc("group.info", id="good")), "the other group")
+        self.assertEqual((good["strategy"], good["budget"]["allowed"], [m["id"] for m in good["members"]]), ("rest_for_one", 7, ["in-good"]), what)
+
+    def set_row(self, column, value):
+        with contextlib.closing(sqlite3.connect(os.path.join(self.daemon.state, "registry.sqlite"))) as db:
+            db.execute("UPDATE groups SET %s = ? WHERE id = 'bad'" % column, (value,))
+            db.commit()
+
+    def test_damaged_rows_of_groups(self):
+        """Column by column: it is put aside and reported; its member is on its own, all others are as they were."""
+        self.with_groups()
+        damages = (("id", "../x"), ("id", "b" * 64), ("created_at", 12345), ("created_at", "soon"), ("wanted", 0), ("state_sha256", "x"),
+                   ("state_sha256", "0" * 64), ("state_bytes", 9), ("state_bytes", "many"), ("check_sum", ""), ("check_sum", "0" * 64),
+                   ("spec", ""), ("spec", "{}"), ("spec", b"\x00\xff"), ("spec", "x" * 100000))
+        for n, (column, value) in enumerate(damages):
+            with self.subTest(column=column, value=value[:8] if isinstance(value, (str, bytes)) else value):
+                before = set(self.aside())
+                self.set_row(column, value)
+                self.power_on()
+                self.others_are_unharmed(column)
+                self.assertEqual(len(set(self.aside()) - before), 1)
+                self.assertIn("has been put aside", self.problems()[-1])
+                self.refused("not_found", self.client.rpc, "group.info", id="bad")
+                self.assertIsNone(self.client.info("in-bad")["group"])
+                self.client.rpc("group.create", id="bad", strategy="rest_for_one", intensity=7)  # the id is free
+                self.client.rpc("group.add", id="bad", sandbox="in-bad")
+                self.assertEqual(self.daemon.terminate(), 0)
+            if self.daemon.process.poll() is None:
+                self.daemon.terminate()  # it has failed, and was told: the next is tried all the same
+
+    def test_rows_of_groups_that_say_what_cannot_be(self):
+        """Their check sums are right. What can't be read is left out and reported; what contradicts itself doesn't take its tree along."""
+        self.with_groups()
+        (spec, created, wanted), = self.sql("SELECT spec, created_at, wanted FROM groups WHERE id = 'bad'")
+        for change, readable in (({"id": "other"}, False), ({"owner": 1 << 32}, False), ({"owner": -1}, False), ({"strategy": "one"}, False),
+                                 ({"intensity": 101}, False), ({"period_ms": 0}, False), ({"restart": 5}, False), ({"auto_shutdown": None}, False),
+                                 ({"parent": "bad"}, True), ({"parent": "nobody"}, True), ({"parent": 7}, True), ({"significant": True}, True),
+                                 ({"why": "x" * 5000}, True), ({"parent": "good", "significant": True, "restart": "permanent"}, True)):
+            with self.subTest(change=str(change)[:60]):
+                text = json.dumps(dict(json.loads(spec), **change))
+                total = hashlib.sha256(("bad %d %d  0 %s" % (created, wanted, text)).encode()).hexdigest()
+                with contextlib.closing(sqlite3.connect(os.path.join(self.daemon.state, "registry.sqlite"))) as db:
+                    db.execute("INSERT OR REPLACE INTO groups VALUES('bad', ?, ?, NULL, 0, ?, ?)", (created, wanted, total, text))
+                    db.commit()
+                self.power_on()
+                for name in ("in-bad", "in-good", "alone"):
+                    self.up(name)
+                wait_for(lambda: self.client.rpc("group.info", id="good")["status"] == "up", "the other group")
+                if readable:
+                    wait_for(lambda: self.client.rpc("group.info", id="bad")["status"] in ("up", "running"), "the group")
+                else:
+                    self.assertIn("'bad' can't be read", self.problems()[-1])
+                    self.refused("not_found", self.client.rpc, "group.info", id="bad")
+                    self.client.rpc("group.create", id="bad")
+                    self.client.rpc("group.add", id="bad", sandbox="in-bad")
+                self.assertEqual(self.daemon.terminate(), 0)
+            if self.daemon.process.poll() is None:
+                self.daemon.terminate()
+
     def test_older_format(self):
         """A registry of the version before: its sandboxes come back, and groups can be kept from now on."""
         self.client.create("s", TALLY)

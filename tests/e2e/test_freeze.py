@@ -107,6 +107,36 @@ class Freeze(Controlled):
         self.assertEqual(self.client.info("f")["restart_count"], 0)
         self.client.destroy("f")
 
+    def test_under_a_storm_of_forks(self):
+        """Some make the next one and end, so that none of them is there for long: all stand at last, or it is said that they don't."""
+        for comets, trees in ((0, 6), (2, 2), (12, 0)):
+            with self.subTest(comets=comets, trees=trees):
+                self.client.create("f", module("forks"), profile="low")
+                path = os.path.join(self.folder, "born-%d" % comets)
+                self.client.call("f", "storm", path=path, comets=comets, trees=trees, seconds=120)
+                stood = refused = 0
+                while stood < 5:
+                    size = os.path.getsize(path)
+                    wait_for(lambda: os.path.getsize(path) > size, "the storm")
+                    try:
+                        self.client.rpc("sandbox.freeze", id="f")
+                    except RpcError as e:
+                        self.assertEqual(e.code, "unavailable", e)
+                        self.assertIn("can't all be stopped", str(e))
+                        refused += 1
+                        self.assertLess(refused, 200)
+                        wait_for(lambda: self.client.status("f") == "running", "it to run on")
+                        continue
+                    self.assertEqual(self.client.status("f"), "frozen")
+                    size = os.path.getsize(path)  # all stand when it is answered
+                    for _ in range(40):  # time passes
+                        self.client.rpc("daemon.info")
+                    self.assertEqual(os.path.getsize(path), size)
+                    stood += 1
+                    self.client.rpc("sandbox.thaw", id="f")
+                self.assertEqual(self.client.info("f")["restart_count"], 0)
+                self.client.destroy("f")
+
     @staticmethod
     def uid_of(pid):
         try:

@@ -220,6 +220,70 @@ class Groups(Grouped):
             self.assertGreaterEqual(info["next_restart_in_ms"], 0)
         wait_for(lambda: self.client.status("a") == "running", "it to run")
 
+    def statuses(self, name, since):
+        return [e["status"] for e in self.client.events(name, since) if e["type"] == "sandbox.status"]
+
+    def newest(self):
+        return self.client.events()[-1]["seq"]
+
+    def test_back_off_is_told(self):
+        """As of a sandbox on its own: by events, by `wait`; and calls wait for the next process."""
+        self.group("g", intensity=50)
+        self.member("a", "g", "crash_call")
+        since = self.newest()
+        for _ in range(3):  # the first restart is at once, the others wait
+            self.refused("crashed", self.client.call, "a", "segv")
+            self.client.rpc("sandbox.wait", id="a", timeout_ms=20000, **{"for": "running"})
+        with self.daemon.client() as other:
+            waits = other.request("sandbox.wait", id="a", timeout_ms=20000, **{"for": "backoff"})
+            self.refused("crashed", self.client.call, "a", "segv")
+            self.assertEqual(other.result(waits)["status"], "backoff")
+        self.refused("unknown_function", self.client.call, "a", "no")  # says the next process, for which it has waited
+        told = self.statuses("a", since)
+        self.assertEqual(told, ["starting", "running"] + ["backoff", "starting", "running"] * 3)
+        self.assertEqual(self.refused("timeout", self.client.rpc, "sandbox.wait", id="a", timeout_ms=1, **{"for": "failed"}).data["status"], "running")
+
+    def test_giving_up_is_told_as_what_it_is(self):
+        """No back-off is told before it, and calls that came meanwhile are refused."""
+        self.group("g", intensity=0)
+        self.member("a", "g", "crash_call")
+        since = self.newest()
+        self.refused("crashed", self.client.call, "a", "segv")
+        self.assertEqual(self.client.rpc("sandbox.wait", id="a", timeout_ms=20000, **{"for": "failed"})["status"], "failed")
+        self.assertEqual(self.statuses("a", since), ["failed"])
+        self.refused("wrong_state", self.client.call, "a", "ping")
+
+    def test_siblings_that_are_taken_along_are_told_to_wait(self):
+        self.group("g", strategy="one_for_all")
+        for n in "abc":
+            self.member(n, "g")
+        before = self.pids("abc")
+        since = self.newest()
+        os.kill(before["b"], signal.SIGKILL)
+        for n in "abc":
+            self.next_pid(n, before[n])
+        self.assertEqual(self.statuses("b", since)[-2:], ["starting", "running"])
+        for n in "abc":
+            self.assertNotIn("failed", self.statuses(n, since))
+            self.assertNotIn("stopped", self.statuses(n, since))
+        self.assertIn("backoff", self.statuses("c", since))  # down until a is up
+
+    def test_a_stop_from_above_ends_the_back_off(self):
+        self.group("g", intensity=50)
+        self.member("a", "g", "crash_call")
+        for _ in range(5):
+            self.client.rpc("sandbox.wait", id="a", timeout_ms=20000, **{"for": "running"})
+            self.refused("crashed", self.client.call, "a", "segv")
+        self.client.rpc("sandbox.wait", id="a", timeout_ms=20000, **{"for": "backoff"})  # some 800 ms
+        since = self.newest()
+        with self.daemon.client() as other:
+            call = other.request("sandbox.call", id="a", function="ping")
+            self.assertEqual(self.client.rpc("group.stop", id="g")["status"], "down")
+            with self.assertRaises(RpcError) as caught:
+                other.result(call)
+            self.assertEqual(caught.exception.code, "wrong_state")
+        self.assertEqual(self.statuses("a", since), ["failed"])
+
     def test_frozen_members_are_stopped_with_their_group(self):
         self.group("g")
         self.member("a", "g")
@@ -390,6 +454,71 @@ class Lasting(OwnCase):
 
     def group(self, name):
         return self.client.rpc("group.info", id=name)
+
+    def crash(self, name, times=1):
+        for _ in range(times):
+            wait_for(lambda: self.client.status(name) == "running", "%s to run" % name)
+            with self.assertRaises(RpcError):
+                self.client.call(name, "segv")
+
+    def events(self, kind, name):
+        return [e for e in self.client.events(name) if e["type"] == kind]
+
+    def test_a_window_goes_on_over_the_death_of_control(self):
+        """What was counted before still counts, also in a group below; and what comes one too many ends it."""
+        c = self.client
+        c.rpc("group.create", id="top")
+        c.rpc("group.create", id="low", parent="top", intensity=3, restart="temporary")
+        for n in "ab":
+            c.create(n, module("crash_call"), group="low")
+        self.crash("a", 2)
+        self.crash("b")
+        wait_for(lambda: self.status("a", "b") == ["running"] * 2, "both to run")
+        self.assertEqual(self.group("low")["budget"]["used"], 3)
+        pids = {n: self.client.info(n)["pid"] for n in "ab"}
+        for _ in range(2):
+            self.next_control()
+            wait_for(lambda: self.group("top")["status"] == "up", "the tree")
+            self.assertEqual(self.group("low")["budget"]["used"], 3)
+            self.assertEqual({n: self.client.info(n)["pid"] for n in "ab"}, pids)
+        self.crash("b")
+        wait_for(lambda: self.group("low")["status"] == "down", "the group to give up")
+        self.assertEqual(len(self.events("group.gave_up", None)), 1)
+
+    def test_a_reset_window_stays_empty(self):
+        c = self.client
+        c.rpc("group.create", id="g", intensity=2)
+        c.create("a", module("crash_call"), group="g")
+        self.crash("a", 2)
+        wait_for(lambda: self.status("a") == ["running"], "it to run")
+        self.client.rpc("group.reset", id="g")
+        self.next_control()
+        self.assertEqual(self.group("g")["budget"]["used"], 0)
+        self.crash("a", 2)
+        wait_for(lambda: self.status("a") == ["running"], "it to run")
+        self.client.rpc("group.restart", id="g")  # its window is new
+        self.next_control()
+        self.assertEqual(self.group("g")["budget"]["used"], 0)
+        self.crash("a")
+        wait_for(lambda: self.status("a") == ["running"], "it to run")
+        self.again()  # the daemon's end: a new window
+        self.assertEqual(self.group("g")["budget"]["used"], 0)
+
+    def test_a_back_off_goes_on_over_the_death_of_control(self):
+        """It isn't cut short, and the next one is longer."""
+        c = self.client
+        c.rpc("group.create", id="g", intensity=50)
+        c.create("a", module("crash_call"), group="g")
+        self.crash("a", 5)  # at once, then 100, 200, 400 ms, and now
+        self.client.rpc("sandbox.wait", id="a", timeout_ms=20000, **{"for": "backoff"})  # 800 ms
+        self.next_control()
+        wait_for(lambda: self.status("a") == ["running"], "it to run")
+        waited = self.events("sandbox.running", "a")[-1]["at"] - self.events("sandbox.exited", "a")[-1]["at"]
+        self.assertGreaterEqual(waited, 800)
+        self.assertEqual(self.group("g")["budget"]["used"], 5)
+        self.crash("a")
+        delay = wait_for(lambda: (lambda e: e[-1]["delay_ms"] if len(e) == 5 else None)(self.events("group.backoff", "a")), "the next back-off")
+        self.assertGreaterEqual(delay, 1600)
 
     def test_control_dies(self):
         c = self.client

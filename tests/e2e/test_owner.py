@@ -4,7 +4,7 @@
 import os
 import unittest
 
-from harness import COUNTER1, COUNTER2, IS_ROOT, OTHER_UID, THIRD_UID, Case, ctl, main, module
+from harness import COUNTER1, COUNTER2, IS_ROOT, OTHER_UID, THIRD_UID, Case, ctl, main, module, wait_for
 
 STRANGER_UID = 54399
 CONFIG = "socket_mode = 0666\noperators = %d, %d\n" % (OTHER_UID, THIRD_UID)
@@ -44,6 +44,31 @@ class Owner(Case):
         self.assertIn("mine", self.done(OTHER_UID, "events").out)
         self.assertEqual(self.done(OTHER_UID, "call", "mine", "get").out, '{"count":3}\n')  # nothing happened to it
         self.assertEqual(self.done(0, "call", "mine", "get").out, '{"count":3}\n')  # root sees all
+
+    def test_events_of_groups_are_their_owners(self):
+        def told(uid, **filters):
+            options = [x for k, v in filters.items() for x in ("--" + k, v)]
+            events = self.done(uid, "events", "--json", *options).json()["events"]
+            return [(e["type"], e["group"]) for e in events if e["type"].startswith("group.")]
+
+        self.done(OTHER_UID, "group", "create", "team", "--intensity", "0")
+        self.done(THIRD_UID, "group", "create", "theirs")
+        self.done(0, "group", "create", "ours")
+        self.done(OTHER_UID, "create", "member", COUNTER1, "--group", "team")
+        self.kill_host("member")
+        wait_for(lambda: ("group.failed", "team") in told(OTHER_UID), "the group's end to be told to its owner")
+        mine = ["group.created", "group.up", "group.restart", "group.gave_up", "group.ending", "group.failed"]
+        self.assertEqual(told(OTHER_UID), [(t, "team") for t in mine])
+        self.assertEqual(told(OTHER_UID, type="group.failed"), [("group.failed", "team")])
+        self.assertEqual(told(THIRD_UID), [("group.created", "theirs"), ("group.up", "theirs")])
+        self.assertEqual({g for _, g in told(0)}, {"team", "theirs", "ours"})
+        self.daemon.kill_control()  # from files now
+        self.assertEqual(told(OTHER_UID)[:len(mine)], [(t, "team") for t in mine])
+        self.assertNotIn("team", [g for _, g in told(THIRD_UID)])
+        for uid, group in ((THIRD_UID, "theirs"), (0, "ours")):
+            self.done(uid, "group", "destroy", group)
+        self.done(OTHER_UID, "destroy", "member")
+        self.done(OTHER_UID, "group", "destroy", "team")
 
     def test_operator_sees_its_own_only(self):
         self.done(OTHER_UID, "create", "a", COUNTER1)

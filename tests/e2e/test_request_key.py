@@ -275,6 +275,109 @@ class Keys(KeyCase):
             self.assertEqual(c.ids(), [])
 
 
+class Groups(KeyCase):
+    def _after(self):
+        super()._after()
+        with self.daemon.client() as c:
+            for g in c.rpc("group.list")["groups"]:
+                c.rpc("group.destroy", id=g["id"])
+
+    def twice(self, method, key, **params):
+        """The second is answered as the first was, byte for byte."""
+        first = self.client.rpc(method, request_key=key, **params)
+        self.assertEqual(self.client.rpc(method, request_key=key, **params), first)
+        self.assertEqual(self.outcome(key), {"state": "done", "method": method, "id": params["id"], "result": first})
+        return first
+
+    def test_freeze_thaw_reset(self):
+        c = self.client
+        c.create("a", module("tally"))
+        self.assertEqual(self.twice("sandbox.freeze", "f", id="a")["status"], "frozen")
+        self.assertEqual(self.twice("sandbox.thaw", "t", id="a")["status"], "running")
+        c.rpc("sandbox.freeze", id="a", request_key="f")  # done already: it runs on
+        self.assertEqual(c.status("a"), "running")
+        self.assertEqual(self.twice("sandbox.reset", "r", id="a")["status"], "running")
+        self.refused("bad_param", c.rpc, "sandbox.thaw", id="a", request_key="f")
+        c.rpc("sandbox.stop", id="a")
+        self.refused("wrong_state", c.rpc, "sandbox.freeze", id="a", request_key="early")
+        self.assertEqual(self.outcome("early"), {"state": "unknown"})
+        c.rpc("sandbox.start", id="a")
+        self.assertEqual(self.twice("sandbox.freeze", "early", id="a")["status"], "frozen")
+
+    def test_groups(self):
+        c = self.client
+        self.assertEqual(self.twice("group.create", "g-create", id="g")["status"], "up")
+        self.refused("already_exists", c.rpc, "group.create", id="g", request_key="g-other")
+        self.assertEqual(self.outcome("g-other"), {"state": "unknown"})
+        c.create("a", module("tally"))
+        c.create("b", module("tally"))
+        self.assertEqual(self.twice("group.add", "g-add", id="g", sandbox="a")["group"], "g")
+        self.refused("bad_param", c.rpc, "group.add", id="g", sandbox="b", request_key="g-add")
+        self.twice("group.restart", "g-restart", id="g")
+        pid = c.info("a")["pid"]
+        c.rpc("group.restart", id="g", request_key="g-restart")
+        self.assertEqual(c.info("a")["pid"], pid)
+        self.assertEqual(self.twice("group.stop", "g-stop", id="g")["status"], "down")
+        self.refused("wrong_state", c.rpc, "sandbox.start", id="a", request_key="g-below")
+        self.assertEqual(self.outcome("g-below"), {"state": "unknown"})
+        self.assertEqual(self.twice("group.start", "g-start", id="g")["status"], "up")
+        self.assertEqual(c.rpc("group.stop", id="g", request_key="g-stop")["status"], "down")  # what it was answered then
+        self.assertEqual(c.rpc("group.info", id="g")["status"], "up")
+        self.refused("wrong_state", c.rpc, "group.start", id="g", request_key="g-early")
+        self.assertEqual(self.outcome("g-early"), {"state": "unknown"})
+        self.refused("wrong_state", c.rpc, "sandbox.start", id="a", request_key="g-up")
+        self.assertEqual(self.outcome("g-up"), {"state": "unknown"})
+        self.twice("group.reset", "g-reset", id="g")
+        self.assertIsNone(self.twice("group.remove", "g-remove", id="g", sandbox="a")["group"])
+        self.assertEqual(self.twice("group.destroy", "g-destroy", id="g"), {"id": "g", "destroyed": True})
+
+    def test_what_was_done_before_a_kill(self):
+        c = self.client
+        done = {}
+        asked = [("group.create", {"id": "g"}), ("group.add", {"id": "g", "sandbox": "a"}), ("group.restart", {"id": "g"}),
+                 ("sandbox.freeze", {"id": "a"}), ("sandbox.thaw", {"id": "a"}), ("sandbox.reset", {"id": "a"}), ("group.stop", {"id": "g"}),
+                 ("group.start", {"id": "g"}), ("group.reset", {"id": "g"}), ("group.remove", {"id": "g", "sandbox": "a"}), ("group.destroy", {"id": "g"})]
+        c.create("a", module("tally"))
+        for method, params in asked:
+            done[method] = c.rpc(method, request_key=method, **params)
+        pid = c.info("a")["pid"]
+        self.daemon.kill_control()
+        with self.daemon.client() as c:
+            for method, params in asked:
+                self.assertEqual(c.rpc(method, request_key=method, **params), done[method])
+            self.assertEqual(c.info("a")["pid"], pid)
+            self.assertEqual(c.rpc("group.list")["groups"], [])
+
+    def test_across_a_kill(self):
+        """Sent, control killed, sent again until it is answered: what was asked for is there, and the answer stays the same."""
+        self.client.create("a", module("tally"))
+        self.client.create("b", module("tally"))
+        self.client.call("a", "increment", by=7)
+        steps = [("group.create", {"id": "g"}, "up"), ("group.add", {"id": "g", "sandbox": "a"}, None), ("group.add", {"id": "g", "sandbox": "b"}, None),
+                 ("group.stop", {"id": "g"}, "down"), ("group.start", {"id": "g"}, "up"), ("group.restart", {"id": "g"}, "up"),
+                 ("sandbox.freeze", {"id": "a"}, "frozen"), ("sandbox.thaw", {"id": "a"}, "running"), ("sandbox.reset", {"id": "a"}, "running"),
+                 ("group.reset", {"id": "g"}, "up"), ("group.remove", {"id": "g", "sandbox": "a"}, "running"),
+                 ("group.remove", {"id": "g", "sandbox": "b"}, "running"), ("group.destroy", {"id": "g"}, None)]
+        for n, (method, params, status) in enumerate(steps):
+            key = "%d-%s" % (n, method)
+            with self.daemon.client() as c:
+                before = {i: c.info(i)["pid"] for i in "ab"}
+                old = c.rpc("daemon.info")["control_pid"]
+                c.request(method, request_key=key, **params)
+                os.kill(old, signal.SIGKILL)
+                self.daemon.wait_for_next_control(old)
+            with self.daemon.client() as c:
+                first = c.rpc(method, request_key=key, **params)
+                self.assertEqual(c.rpc(method, request_key=key, **params), first)
+                self.assertEqual(self.outcome(key, c)["result"], first)
+                if status:
+                    self.assertEqual(first["status"], status, method)
+                if method == "group.restart":
+                    self.assertFalse(set(before.values()) & {c.info(i)["pid"] for i in "ab"})
+        with self.daemon.client() as c:
+            self.assertEqual(c.call("a", "get"), {"count": 7})
+            self.assertEqual(c.rpc("group.list")["groups"], [])
+
 
 class Kills(KeyCase):
     """A daemon of its own: control that is killed often is started again after longer and longer pauses."""

@@ -68,8 +68,10 @@ class Steps(Case):
                 made.append(step)
                 self.assertEqual(error["data"]["code"], "start_failed", error)
                 if fate == FAILS:
-                    self.assertIn("set-up step '%s' failed" % step, error["message"])
-                    self.assertIn("Numerical argument out of domain", error["message"])
+                    self.assertIn("set-up step '%s' failed: Numerical argument out of domain" % step, error["message"])
+                    self.assertEqual(error["data"]["stage"], step)
+                said = "set-up step" in error["message"]  # a first process of a pid namespace can't kill itself, and goes on to fail
+                self.assertEqual(error["data"].get("stage"), step if said else None, error)  # none of an earlier start stays
         self.assertGreaterEqual(len(made), 3 * 8, made)  # limits, session, name and so on are made everywhere
 
     def test_each_step_of_a_zygote(self):
@@ -86,8 +88,17 @@ class Steps(Case):
             if error:
                 made.append(step)
                 self.assertEqual(error["data"]["code"], "start_failed", error)
-                self.assertIn("set-up step 'get ready' failed", error["message"])
+                self.assertIn("set-up step 'get ready' failed: ", error["message"])
+                self.assertEqual(error["message"].count("get ready"), 1)
+                self.assertEqual(error["data"]["stage"], "get ready")
         self.assertGreaterEqual(len(made), 4, made)
+
+    def test_a_create_says_the_step(self):
+        self.daemon.plant(FAILS, IN_HOST, "install filter")
+        sha = self.client.put(read(module("tally")))
+        error = self.client.reply(self.client.request("sandbox.create", id="c", object=sha, profile="high"))["error"]
+        self.assertEqual((error["data"]["code"], error["data"]["stage"]), ("start_failed", "install filter"))
+        self.assertEqual(error["message"].count("install filter"), 1, error)
 
     def test_a_host_that_ends_before_it_is_ready_is_counted(self):
         """By policy: each start that fails is one of those that the budget allows."""

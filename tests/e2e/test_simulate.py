@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """sandboxd --simulate: the example of docs/SUPERVISION.md to the letter, and lines that no scenario is."""
+import contextlib
 import json
 import os
 import re
+import resource
 import subprocess
 import tempfile
 import unittest
@@ -106,6 +108,47 @@ class Simulate(unittest.TestCase):
         r = simulate("--simulate", "-", stdin=b" " * (3 << 20))
         self.assertEqual(r.returncode, 2)
         self.assertIn(b"at most 1048576 bytes", r.stderr)
+
+    def endless(self, piece, *options):
+        """Its input is a pipe whose writer stops only when nobody reads; its memory is bounded."""
+        read_end, write_end = os.pipe()
+        with open(os.devnull, "wb") as nothing:
+            process = subprocess.Popen([os.path.join(BUILD, "sandboxd"), "--simulate", "-", *options], stdin=read_end, stdout=nothing, stderr=subprocess.PIPE,
+                                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (256 << 20, 256 << 20)))
+        os.close(read_end)
+        sent = 0
+        try:
+            while True:
+                sent += os.write(write_end, piece)
+                self.assertLess(sent, 4 << 30)
+        except BrokenPipeError:
+            pass
+        finally:
+            os.close(write_end)
+            err = process.communicate(timeout=120)[1]
+        return process.returncode, err
+
+    def test_pipes_that_never_end(self):
+        for piece, says in ((b"x" * 65536, b"line 1: a scenario has at most 1048576 bytes"), (b"\0" * 65536, b"line 1: a scenario has at most 1048576 bytes"),
+                            (b"no\n" * 20000, b"line 1, byte 1: "), (b"\n" * 65536, b"more than 1000000 lines"), (b"\r\n" * 30000, b"more than 1000000 lines"),
+                            (b"[" * 65536, b"line 1: a scenario has at most 1048576 bytes")):
+            with self.subTest(piece=piece[:4]):
+                status, err = self.endless(piece)
+                self.assertEqual(status, 2, err)
+                self.assertIn(says, err)
+                self.assertEqual(err.count(b"\n"), 1)
+
+    def test_nobody_reads_the_results(self):
+        process = subprocess.Popen([os.path.join(BUILD, "sandboxd"), "--simulate", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        process.stdout.close()
+        try:
+            while True:
+                process.stdin.write(scenario() + b"\n")
+        except BrokenPipeError:
+            pass
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+        self.assertNotEqual(process.wait(timeout=120), 0)
 
     def test_options_and_files(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -7,6 +7,18 @@ import time
 
 from harness import MULTIPLIER, Case, main, module, wait_for
 
+CAP_SYS_NICE = 23
+
+
+def read_text(path):
+    with open(path) as f:
+        return f.read()
+
+
+def may_raise():
+    effective = next(line for line in read_text("/proc/self/status").splitlines() if line.startswith("CapEff:"))
+    return int(effective.split()[1], 16) >> CAP_SYS_NICE & 1 == 1
+
 
 class Storm(Case):
     def test_five_hundred_crash_while_another_serves(self):
@@ -22,14 +34,25 @@ class Storm(Case):
                     c.result(requests.pop(0))
             for r in requests:
                 c.result(r)
-        # The goal is 50 ms, for a machine that does nothing else; what others do at the time is no fault of the daemon.
-        goal = 0.05 if os.environ.get("SANDBOXD_CHECK_FULL") == "1" else 0.25
-        p99 = 1.0
-        for _ in range(3):
+        goal = 0.05 * MULTIPLIER
+        p99 = goal
+        for _ in range(3):  # what others do at the time is no fault of the daemon
             p99 = min(p99, self.storm(n))
             if p99 < goal:
                 break
         self.assertLess(p99, goal)
+
+    def test_control_comes_first(self):
+        """It has more weight than the hosts, where it can be had: as root."""
+        self.client.create("one", module("tally"))
+        control, host = self.daemon.control_pid(), self.client.info("one")["pid"]
+        before = os.getpriority(os.PRIO_PROCESS, self.daemon.pid)
+        wanted = max(before - 10, -20) if may_raise() else before
+        self.assertEqual(os.getpriority(os.PRIO_PROCESS, control), wanted)
+        self.assertEqual(os.getpriority(os.PRIO_PROCESS, host), before)
+        if os.path.exists("/proc/self/autogroup"):
+            self.assertIn("nice %d" % (-10 if may_raise() else 0), read_text("/proc/%d/autogroup" % control))
+            self.assertIn("nice 0", read_text("/proc/%d/autogroup" % host))
 
     def storm(self, n):
         pids = {row["id"]: row["pid"] for row in self.rows() if row["id"] != "calm"}

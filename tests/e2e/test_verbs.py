@@ -17,7 +17,7 @@ VERBS = {  # operands that name the sandbox `x`
     "group-create": ["g"], "group-list": [], "group-info": ["x"], "group-destroy": ["x"], "group-add": ["x", "y"], "group-remove": ["x", "y"],
     "group-start": ["x"], "group-stop": ["x"], "group-restart": ["x"], "group-reset": ["x"], "tree": [],
     "call": ["x", "get"], "cast": ["x", "get"],
-    "wait": ["x", "--for", "running"], "reload": ["x", COUNTER2], "rollback": ["x"], "versions": ["x"], "commit": ["x"], "logs": ["x"], "events": [],
+    "wait": ["x", "--for", "running"], "reload": ["x", COUNTER2], "rollback": ["x"], "versions": ["x"], "commit": ["x"], "logs": ["x"], "events": [], "audit": [],
     "ping": [], "doctor": [], "daemon-info": [], "shutdown": [], "outcome": ["key"], "discover": [],
 }
 

@@ -117,6 +117,9 @@ rpc_handler *const rpc_handlers[METHOD__N] = {
 	[METHOD_VERSION_COMMIT] = handle_at_once,
 	[METHOD_LOG_READ] = handle_big,
 	[METHOD_EVENT_READ] = handle_at_once,
+	[METHOD_AUDIT_READ] = handle_at_once,
+	[METHOD_DAEMON_DOCTOR] = handle_at_once,
+	[METHOD_SANDBOX_USAGE] = handle_at_once,
 };
 
 /* ---- the daemon's side ---- */

@@ -4,6 +4,7 @@
 #include "tests/support/spawner_fixture.h"
 
 #define CROWD 40
+#define THRONG 80 /* more than are made at once on the largest machine */
 #define KILLS 10 /* in a row: fewer than the spawner takes before it says that no zygote comes up */
 
 /* The zygote's pid, found among the daemon's children by its name, which a host that was just cloned has as well, but not a session. */
@@ -156,6 +157,34 @@ START_TEST(killed_zygotes_lose_no_start)
 }
 END_TEST
 
+/* Only so many hosts are made at once as there are processors, and two; the others come when those are born. */
+START_TEST(few_are_made_at_once)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	struct fixture f;
+	struct started s[THRONG];
+	struct stat asked;
+	char r[8192], name[16];
+
+	daemon_start(&f);
+	file_write(&f, "run/zygote", "count");
+	for (int i = 0; i < THRONG; i++) {
+		(void)snprintf(name, sizeof name, "s%d", i);
+		hold(&f, name);
+		s[i] = start_asked(&f, name, "low", (struct host_limits){ 0 });
+	}
+	for (int i = 0; i < THRONG; i++) { /* by the next zygote: this one is killed when it has been silent for too long */
+		hear(&s[i], r, sizeof r);
+		check_answers(&s[i]);
+		started_close(&s[i]);
+	}
+	fixture_path(&f, "run/asked", r);
+	ck_assert_int_eq(stat(r, &asked), 0);
+	ck_assert_int_eq(asked.st_size, (cpus > 64 ? 64 : cpus) + 2);
+	daemon_finish(&f);
+}
+END_TEST
+
 /* It is killed before anybody knows its pid, and its end is told all the same. */
 START_TEST(kill_before_birth)
 {
@@ -254,4 +283,4 @@ CHECK_MAIN("zygote", tcase_add_unchecked_fixture(tc, fixture_root_make, fixture_
 	tcase_add_loop_test(tc, failed_steps_are_named, 0, sizeof failures / sizeof *failures);
 	tcase_add_loop_test(tc, unanswered_starts_are_asked_again, 0, sizeof faults / sizeof *faults);
 	tcase_add_test(tc, killed_zygotes_lose_no_start); tcase_add_test(tc, kill_before_birth);
-	tcase_add_test(tc, hosts_leave_nothing))
+	tcase_add_test(tc, few_are_made_at_once); tcase_add_test(tc, hosts_leave_nothing))

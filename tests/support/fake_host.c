@@ -99,8 +99,22 @@ static void obey(const char *word)
 		say("pong");
 }
 
+static void count_one(struct zygote_message *m)
+{
+	autoclose int file = open("asked", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	int fds[FD_MESSAGE_MAX];
+	size_t n_fds = 0;
+
+	(void)!write(file, "x", 1);
+	if (fd_message_receive(ZYGOTE_FD_LINK, m, sizeof *m, fds, &n_fds) <= 0)
+		_exit(0);
+	while (n_fds > 0)
+		fd_close(&fds[--n_fds]);
+}
+
 /* As a zygote, by the word in the file `zygote` of its folder, the daemon's runtime folder: `fail` (a step), `exit` (before it is
- * ready, each time), or, once, when a host is asked for: `die`, `stop` (itself), `mute`. */
+ * ready, each time), or, once, when a host is asked for: `die`, `stop` (itself), `mute`, `count` (takes all that is asked for, answers nothing,
+ * and the file `asked` gets a byte for each). */
 static void misbehave(void)
 {
 	struct zygote_message m = { .version = ZYGOTE_WIRE_VERSION };
@@ -126,6 +140,8 @@ static void misbehave(void)
 	(void)unlink("zygote");
 	if (strcmp(word, "stop") == 0)
 		(void)raise(SIGSTOP);
+	while (strcmp(word, "count") == 0)
+		count_one(&m);
 	while (strcmp(word, "mute") == 0)
 		(void)pause();
 	_exit(0);

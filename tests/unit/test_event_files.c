@@ -62,7 +62,7 @@ static struct event_files *open_files(struct event_files_found *found)
 	struct event_files *f = NULL;
 	struct err e = ERR_INIT;
 
-	ck_assert_msg(event_files_open(state_fd, &f, found, &e) == 0, "%s", e.text);
+	ck_assert_msg(event_files_open(state_fd, "events", &f, found, &e) == 0, "%s", e.text);
 	return f;
 }
 
@@ -308,7 +308,7 @@ static struct events *begin(uint64_t incarnation)
 
 	ck_assert_int_eq(uv_loop_init(&loop), 0);
 	ck_assert_msg(storage_start(&loop, folder, &storage, &e) == 0, "%s", e.text);
-	ck_assert_msg(events_open(ev, storage_dir_fd(storage), storage, &e) == 0, "%s", e.text);
+	ck_assert_msg(events_open(ev, storage_dir_fd(storage), "events", storage, &e) == 0, "%s", e.text);
 	return ev;
 }
 

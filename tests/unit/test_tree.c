@@ -338,6 +338,46 @@ START_TEST(test_backoff)
 }
 END_TEST
 
+/* A tree that takes another one's place: the window goes on, a back-off waits on, a stable time has its beginning. Once. */
+START_TEST(test_what_an_earlier_tree_had_come_to)
+{
+	const struct budget counted = { .n = 2, .at_ms = { 996000, 999000 } };
+	const struct tree_spec two[] = { SPEC_LEAF("a", .streak = 3, .ready_ms = 990000), SPEC_LEAF("b", .streak = 4, .due_ms = 1000700) };
+	const struct tree_spec top = SPEC_GROUP("top", two, 3, .budget = &counted);
+	struct world *w = world_new(&top, &ours);
+
+	ck_assert_int_eq(world_step(w, (struct tree_event){ .type = TREE_START }), TREE_TAKEN);
+	HAPPENED(w, "start top;start a;");
+	world_ready(w, "a");
+	HAPPENED(w, "started a;started top;up top;timer;"); /* b isn't started, and nobody waits for it */
+	ck_assert_int_eq(w->timer_ms, 1000700);
+	ck_assert_int_eq(state_of(w, "top", "b"), TREE_BACKOFF);
+	ck_assert_uint_eq(tree_budget(w->tree, tree_top(w->tree), w->now_ms).used, 2);
+	w->now_ms = 1000699;
+	(void)world_step(w, (struct tree_event){ .type = TREE_TIMER });
+	ck_assert_int_eq(state_of(w, "top", "b"), TREE_BACKOFF);
+	world_timer(w);
+	ck_assert_int_eq(w->now_ms, 1000700);
+	HAPPENED(w, "start b;"); /* counted before: not again */
+	world_ready(w, "b");
+	world_exit(w, "b", TREE_EXIT_ERROR);
+	HAPPENED(w, "exited b;counted b;backoff b;timer;"); /* the fifth in a row: 100 << 3 */
+	ck_assert_int_eq(w->timer_ms, w->now_ms + 800);
+	world_exit(w, "a", TREE_EXIT_ERROR); /* it was ready for longer than the period: its streak ends, but the window is full */
+	HAPPENED(w, "exited a;counted a;gave_up top;ending top;down top;timer;");
+	ck_assert(w->failed);
+	ck_assert_int_eq(world_step(w, (struct tree_event){ .type = TREE_START }), TREE_TAKEN);
+	world_ready(w, "a");
+	world_ready(w, "b"); /* nothing is left of it in the next start */
+	ck_assert(w->up);
+	ck_assert_uint_eq(tree_budget(w->tree, tree_top(w->tree), w->now_ms).used, 0);
+	world_exit(w, "b", TREE_EXIT_ERROR);
+	HAPPENED(w, "exited b;counted b;start b;");
+	RIGHT(w);
+	tree_free(w->tree, NULL);
+}
+END_TEST
+
 START_TEST(test_backoff_ends_otherwise)
 {
 	const struct tree_spec top = SPEC_GROUP("top", three, 9, .strategy = TREE_ONE_FOR_ALL);
@@ -844,7 +884,8 @@ CHECK_MAIN("tree", tcase_add_test(tc, test_crash_and_restart); tcase_add_test(tc
 	   tcase_add_test(tc, test_exit_before_ready_is_a_failed_start); tcase_add_test(tc, test_many_children_take_turns);
 	   tcase_add_test(tc, test_work_of_a_step_is_bounded); tcase_add_test(tc, test_keep_failed);
 	   tcase_add_test(tc, test_a_transient_group_that_gave_up_is_shown); tcase_add_test(tc, test_windows); tcase_add_test(tc, test_backoff);
-	   tcase_add_test(tc, test_backoff_ends_otherwise); tcase_add_test(tc, test_a_stop_cuts_a_restart); tcase_add_test(tc, test_a_stop_cuts_the_first_start);
+	   tcase_add_test(tc, test_what_an_earlier_tree_had_come_to);
+	tcase_add_test(tc, test_backoff_ends_otherwise); tcase_add_test(tc, test_a_stop_cuts_a_restart); tcase_add_test(tc, test_a_stop_cuts_the_first_start);
 	   tcase_add_test(tc, test_hurry); tcase_add_test(tc, test_questions_at_once); tcase_add_test(tc, test_specs_that_are_refused);
 	   tcase_add_test(tc, test_requests_that_are_refused); tcase_add_test(tc, test_what_is_added_is_released_once); tcase_add_test(tc, test_texts);
 	   tcase_add_loop_test(tc, test_every_order, 0, 12); tcase_add_test(tc, test_long_ways))

@@ -229,13 +229,14 @@ uninstall:
 	$(Q)for i in $(installed); do rm -f "$(DESTDIR)$${i##*:}"; done; \
 	for d in $(installed_folders); do rmdir "$(DESTDIR)$$d" 2>/dev/null || :; done
 
-# clients that aren't ours (socat, jq, a JSON-RPC library for node), and the wire of the e2e ring against rpc.discover
+# clients that aren't ours (socat, jq, a JSON-RPC library for node), and the wire of the e2e ring against rpc.discover;
+# CLIENTS=clients: the first alone, CLIENTS='wire FOLDER': what was recorded there
 npm_packages := jayson@4.3.0 ajv@8.20.0
 check-clients: deps-check
 	$(Q)$(call install_packages,$(packages_clients))
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all $(test_modules) $(example_modules)
 	$(Q)mkdir -p $(BUILD)/npm && npm install --no-save --no-audit --no-fund --silent --prefix $(BUILD)/npm $(npm_packages)
-	$(Q)SANDBOXD_BUILD=$(abspath $(BUILD)) python3 tests/clients/run.py $(BUILD)/npm/node_modules
+	$(Q)SANDBOXD_BUILD=$(abspath $(BUILD)) python3 tests/clients/run.py $(BUILD)/npm/node_modules $(CLIENTS)
 .PHONY: check-clients
 
 # the core of supervision trees against Erlang/OTP's own supervisor (tests/otp); needs nothing of Erlang but erlang-base

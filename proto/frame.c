@@ -97,5 +97,10 @@ enum frame_result frame_next(struct frame *f, char **ret_line, size_t *ret_size)
 
 bool frame_has_partial(const struct frame *f)
 {
-	return f->in.size > f->line_start;
+	return frame_held(f) > 0;
+}
+
+size_t frame_held(const struct frame *f)
+{
+	return f->in.size - f->line_start;
 }

@@ -28,5 +28,6 @@ void frame_fed(struct frame *f, size_t n);
  * FRAME_TOO_LARGE is final: the stream can't be resumed. Empty lines are given out too (size 0). */
 enum frame_result frame_next(struct frame *f, char **ret_line, size_t *ret_size);
 bool frame_has_partial(const struct frame *f);
+size_t frame_held(const struct frame *f); /* bytes that haven't been given out */
 
 #endif

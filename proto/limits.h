@@ -22,7 +22,9 @@
 #define LIMIT_IN_FLIGHT              32         /* requests of one connection without a reply; then its socket is not read */
 #define LIMIT_TURN_US                500       /* what comes in bulk (exits, ends of storage jobs) leaves the loop to others after that long */
 #define LIMIT_REQUESTS_PER_TURN      64         /* one connection may not hog a turn of the loop */
-#define LIMIT_REQUEST_BYTES_PER_UID  (64u << 20) /* unanswered requests of all connections of one uid; beyond it larger ones are `busy` */
+#define LIMIT_REQUEST_BYTES_PER_UID  (64u << 20) /* unanswered requests and half lines of all connections of one uid; beyond it larger
+                                                 * requests are `busy`; when half lines alone cross it, the connection that does it ends */
+#define LIMIT_PARTIAL_BYTES_FREE     (64u << 10) /* a connection with less of a half line isn't the one that ends: one read of the socket */
 #define LIMIT_SMALL_REQUEST_BYTES    4096       /* never `busy` for that reason: whoever has filled the queues can still stop and destroy */
 #define LIMIT_REPLY_BYTES            (8u << 20) /* one line; a result that is longer, or in a batch doesn't fit any more, is `reply_too_large` */
 #define LIMIT_CONNECTION_BACKLOG_BYTES (4u << 20) /* unread replies, from which on no more requests of the connection are taken */

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Runs test programs in parallel and sums them up.
 
-usage: run.py RING...     rings: unit proc e2e asan source all
+usage: run.py RING...     rings: unit proc e2e asan source all; wire: e2e but for what only measures (tests/clients)
 
 Each program prints what failed; a passing one stays quiet. A test that can't run here prints a line "SKIP name: reason"; the names
 are compared with tests/skips, and one that isn't listed there fails the run. The last line is "N passed, N failed, N skipped".
@@ -21,6 +21,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("SANDBOXD_BUILD") or os.path.join(TOP, "build")
 MULTIPLIER = int(os.environ.get("SANDBOXD_TEST_MULTIPLIER", "1") or 1)
 TIME_LIMIT_S = 300 * MULTIPLIER
+ALONE = ("e2e/test_storm",)  # what measures, when the others are done
 
 
 def sources(folder, prefix, suffix):
@@ -43,6 +44,8 @@ def jobs_of(ring):
         return [("proc/" + n, [os.path.join(BUILD, "tests/proc", n)], {}) for n in sources("tests/proc", "test_", ".c")]
     if ring == "e2e":
         return [("e2e/" + n, [sys.executable, os.path.join(TOP, "tests/e2e", n + ".py")], {}) for n in sources("tests/e2e", "test_", ".py")]
+    if ring == "wire":
+        return [job for job in jobs_of("e2e") if job[0] not in ALONE]
     if ring == "all":
         return jobs_of_rings(("source", "unit", "proc", "e2e", "asan"))
     sys.exit(__doc__)
@@ -98,7 +101,6 @@ def failed_tests(output):
     return re.findall(r"^\S+:\d+:[FE]:[^:\n]*:([^:\n]*):", output, re.M) + re.findall(r"^(?:FAIL|ERROR): (\w+) \(", output, re.M)
 
 
-ALONE = ("e2e/test_storm",)  # what measures, when the others are done
 AGAIN = os.environ.get("SANDBOXD_TEST_AGAIN") == "1"  # a program that failed is run once more, and both results are shown
 
 

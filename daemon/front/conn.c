@@ -42,6 +42,7 @@ struct conn {
 	bool is_broken;    /* found in the middle of a handler: closes in the next turn */
 	bool is_watched, was_watched; /* for a hang-up; has ever been */
 	size_t charged;    /* to its user: replies that the client hasn't read */
+	size_t held;       /* likewise: what came in and isn't taken yet */
 	int n_handles;
 	uint64_t turn;     /* the turn that n_lines counts */
 	unsigned n_lines;
@@ -124,6 +125,16 @@ static void charge(struct conn *c)
 
 	user->reply_bytes = user->reply_bytes - c->charged + now;
 	c->charged = now;
+}
+
+/* The same for what came in: a half line, above all. */
+static void charge_held(struct conn *c)
+{
+	struct rpc_user *user = c->peer.user;
+	size_t now = frame_held(&c->frame);
+
+	user->partial_bytes = user->partial_bytes - c->held + now;
+	c->held = now;
 }
 
 /* Not yet taken by the kernel. */
@@ -339,6 +350,16 @@ static void refuse_silence(struct conn *c)
 	refuse(c, &e);
 }
 
+/* Nothing of the line is known that could be answered: it can only end here. */
+static void refuse_half_line(struct conn *c)
+{
+	struct err e;
+
+	err_set(&e, ERR_BUSY, "half a line of %zu bytes; uid %lu has %llu bytes of half lines, and at most %u: send them one after the other", c->held,
+		(unsigned long)c->peer.user->uid, (unsigned long long)c->peer.user->partial_bytes, LIMIT_REQUEST_BYTES_PER_UID);
+	refuse(c, &e);
+}
+
 static void refuse_unfinished(struct conn *c)
 {
 	struct err e;
@@ -394,6 +415,7 @@ static void take_line(struct conn *c)
 	case FRAME_LINE:
 		c->n_lines++;
 		wait_anew(c);
+		charge_held(c);
 		if (size == 0)
 			return;
 		c->set->n_requests++;
@@ -426,8 +448,13 @@ static void take_lines(struct conn *c)
 	c->is_waiting = false;
 	while (may_take(c) && !c->is_waiting && c->n_lines < LIMIT_REQUESTS_PER_TURN)
 		take_line(c);
-	if (c->is_waiting && c->is_eof && frame_has_partial(&c->frame) && may_take(c))
+	charge_held(c);
+	if (!c->is_waiting || !may_take(c))
+		return;
+	if (c->is_eof && frame_has_partial(&c->frame))
 		refuse_unfinished(c);
+	else if (c->held > LIMIT_PARTIAL_BYTES_FREE && c->peer.user->partial_bytes > LIMIT_REQUEST_BYTES_PER_UID)
+		refuse_half_line(c);
 }
 
 /* Closing a socket with unread input would reset it, and the client might lose the last reply. */
@@ -440,6 +467,8 @@ static void linger(struct conn *c)
 		return;
 	}
 	c->is_lingering = true;
+	frame_fini(&c->frame);
+	charge_held(c);
 	(void)uv_timer_start(&c->timer, on_timer, c->set->linger_ms, 0);
 	set_reading(c, true);
 }
@@ -531,6 +560,7 @@ static void conn_close(struct conn *c)
 	c->set->n--;
 	rpc_peer_fini(&c->peer);
 	user->reply_bytes -= c->charged;
+	user->partial_bytes -= c->held;
 	user->n_connections--;
 	c->peer.user = NULL; /* from here on the listener may free it */
 	uv_close((uv_handle_t *)&c->pipe, on_closed);

@@ -475,8 +475,12 @@ int listener_start(struct control *c, int listen_fd_take, struct listener **ret,
 
 void listener_count(const struct listener *l, struct listener_counters *ret)
 {
+	const struct rpc_user *user;
+
 	*ret = (struct listener_counters){ .connections = l->conns.n, .connections_ever = l->conns.n_ever,
 		.requests = l->conns.n_requests, .refused = l->n_refused };
+	LIST_FOREACH(user, &l->users, link)
+		ret->partial_bytes += user->partial_bytes;
 }
 
 void listener_set_caps(struct listener *l, const struct listener_caps *caps)

@@ -15,6 +15,7 @@ struct listener;
 
 struct listener_counters {
 	unsigned connections;         /* open now */
+	uint64_t partial_bytes;       /* of lines that aren't whole */
 	uint64_t connections_ever, requests, refused; /* refused: connections over a cap, or for want of descriptors */
 };
 

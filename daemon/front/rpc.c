@@ -220,11 +220,11 @@ void rpc_run(struct control *c, struct rpc_request *r)
 /* Large ones of a user who has too much unanswered wait with their sender, not here. */
 static int check_memory(const struct rpc_peer *p, const struct method *m, size_t size, struct err *e)
 {
-	uint64_t held = p->user->request_bytes;
+	uint64_t held = p->user->request_bytes + p->user->partial_bytes;
 
 	if (size <= LIMIT_SMALL_REQUEST_BYTES || held + size <= LIMIT_REQUEST_BYTES_PER_UID)
 		return 0;
-	return err_set(e, ERR_BUSY, "%s: uid %lu has %llu bytes of unanswered requests, and at most %u", m->name,
+	return err_set(e, ERR_BUSY, "%s: uid %lu has %llu bytes of unanswered requests and half lines, and at most %u", m->name,
 		(unsigned long)p->user->uid, (unsigned long long)held, LIMIT_REQUEST_BYTES_PER_UID);
 }
 

@@ -22,6 +22,7 @@ struct rpc_user {
 	unsigned n_connections;
 	uint64_t upload_bytes;  /* held in uploads of all its connections */
 	uint64_t request_bytes; /* of requests that aren't freed, also of connections that are closed */
+	uint64_t partial_bytes; /* of lines that aren't whole, and of whole ones that wait their turn */
 	uint64_t reply_bytes;   /* that its connections haven't read */
 	void (*left)(struct rpc_user *user); /* request_bytes has fallen: it may be of no use any more; may free it. NULL: nobody asks */
 	LIST_ENTRY(rpc_user) link;

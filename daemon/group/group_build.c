@@ -4,6 +4,7 @@
  * See group.h. */
 #include "daemon/group/group.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@ struct tree_spec member_spec(struct member *m)
 	const struct sandbox *sb = m->sandbox;
 	const struct group *g = m->group;
 
+	assert(sb || g);
 	if (sb) /* the life has a deadline for each step of a stop: the tree needs none */
 		return (struct tree_spec){ .id = sb->spec.id, .type = TREE_LEAF, .restart = restart_of(sb->spec.policy.restart),
 			.significant = sb->spec.significant && may_be_significant(m, restart_of(sb->spec.policy.restart)),

@@ -603,7 +603,7 @@ const struct rpc_done *group_add(struct control *c, struct rpc_request *r)
 		err_set(&e, ERR_BAD_PARAM, "significant needs a group with auto_shutdown, and restart transient or temporary");
 	else if (!is_up(g))
 		err_set(&e, ERR_WRONG_STATE, "group %s is %s: start it first", g->id, group_status(g));
-	if (e.code != ERR_OK)
+	if (!sb || e.code != ERR_OK)
 		return rpc_error(r, &e, NULL);
 	m = member_new(g, sb, NULL);
 	if (!m)

@@ -163,7 +163,9 @@ struct member **group_members(const struct group *g, size_t *ret_n)
 	struct member **list = malloc(room * sizeof(struct member *)), **more;
 
 	*ret_n = 0;
-	for (struct group *each = all; list && each; each = each->hh.next) {
+	if (!list)
+		return NULL;
+	for (struct group *each = all; each; each = each->hh.next) {
 		if (each->parent != g || !each->member)
 			continue;
 		if (n == room) {
@@ -174,7 +176,7 @@ struct member **group_members(const struct group *g, size_t *ret_n)
 		}
 		list[n++] = each->member;
 	}
-	for (struct sandbox *sb = registry_first(g->control->registry); list && sb; sb = registry_next(sb)) {
+	for (struct sandbox *sb = registry_first(g->control->registry); sb; sb = registry_next(sb)) {
 		struct member *m = of_sandbox(sb, g);
 
 		if (!m)
@@ -187,8 +189,7 @@ struct member **group_members(const struct group *g, size_t *ret_n)
 		}
 		list[n++] = m;
 	}
-	if (list && n > 1)
-		qsort(list, n, sizeof(struct member *), by_order);
+	qsort(list, n, sizeof(struct member *), by_order);
 	*ret_n = n;
 	return list;
 }

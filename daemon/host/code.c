@@ -160,6 +160,14 @@ void code_unload(struct code *c, char cause[OBJECT_CAUSE_BYTES])
 	*c = (struct code){ .step = step };
 }
 
+void code_leave(struct code *c)
+{
+	char cause[OBJECT_CAUSE_BYTES];
+
+	c->object = NULL;
+	code_unload(c, cause);
+}
+
 void code_times_json(const struct code *c, const struct state_report *report, struct json_out *o)
 {
 	json_out_i64(o, "load_us", c->load_us);

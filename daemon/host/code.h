@@ -39,5 +39,7 @@ void code_times_json(const struct code *c, const struct state_report *report, st
 void code_hook(const char *hook);
 /* unmake, dlclose. cause: why the object stays mapped; "": it went. Nothing loaded: a no-op. */
 void code_unload(struct code *c, char cause[OBJECT_CAUSE_BYTES]);
+/* The same for a process that ends, but the object stays mapped: threads may run its code until then. */
+void code_leave(struct code *c);
 
 #endif

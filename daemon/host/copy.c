@@ -106,7 +106,7 @@ _Noreturn static void copy_main(
 
 /* ---- in the parent ---- */
 
-static unsigned count_threads(void)
+unsigned copy_threads(void)
 {
 	char text[2048];
 	const char *found;
@@ -130,7 +130,7 @@ int copy_one_thread(struct err *e)
 		return 0;
 	if (errno != EINVAL)
 		return err_sys(e, ERR_RELOAD_FAILED, "cannot find out whether the module has threads");
-	threads = count_threads();
+	threads = copy_threads();
 	if (threads > 1)
 		return err_set(e, ERR_RELOAD_FAILED, "threads: %u: a forked copy would have only one of them",
 			threads);

@@ -42,6 +42,7 @@ void copy_init(struct copy *c, const char *what);
  * in it. */
 int copy_start(struct copy *c, uint32_t timeout_ms, copy_fn *run, void *ctx, int keep_fd, struct err *e);
 bool copy_running(const struct copy *c);
+unsigned copy_threads(void); /* that this process has; 0: nobody knows */
 /* This process has one thread: 0. ERR_RELOAD_FAILED says how many it has. */
 int copy_one_thread(struct err *e);
 /* Fills what poll has to wait for; returns how many. */

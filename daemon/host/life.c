@@ -122,7 +122,10 @@ void life_stop(struct host *h, const struct host_message *head, const char *body
 		if (instance_stop(h->now.instance, &e) < 0)
 			lines_log(NULL, SBX_WARNING, e.text, strlen(e.text)); /* it ends all the same */
 	}
-	code_unload(&h->now, cause);
+	if (copy_threads() == 1)
+		code_unload(&h->now, cause);
+	else
+		code_leave(&h->now);
 	(void)fflush(stdout);
 	h->phase = HOST_PHASE_EMPTY;
 	host_post(h, HOST_STOPPED, 0, 0, 0, NULL);

@@ -28,7 +28,7 @@
 
 #ifdef __SANITIZE_ADDRESS__
 /* In a sanitized build: faults are ours to report; the leak checker can't trace a non-dumpable process. */
-const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void); /* the sanitizer's library looks for it */
 const char *__asan_default_options(void)
 {
 	return "handle_segv=0:handle_sigbus=0:handle_abort=0:handle_sigill=0:handle_sigfpe=0:detect_leaks=0:"

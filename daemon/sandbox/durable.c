@@ -452,6 +452,21 @@ void durable_row_found(struct sandbox *sb, const struct database_row *row)
 	sb->disk.wanted = row->wanted;
 }
 
+/* A state that an orderly stop had saved just then, and of which the row may not know yet; a cut reload's is not one. */
+static bool has_stop_state(const struct sandbox *sb)
+{
+	return sb->state_fd >= 0 && sb->life.kept && !sb->life.kept_sealed &&
+		(sb->life.state == LIFE_STOPPING || sb->life.state == LIFE_STOPPED || sb->life.state == LIFE_FAILED);
+}
+
+void durable_adopted(struct sandbox *sb)
+{
+	if (!sb->spec.persist || sb->life.creating || sb->was_gone || sb->forgetting || sb->disk.state_fd >= 0 || !has_stop_state(sb))
+		return;
+	state_take(sb);
+	durable_write(sb);
+}
+
 void durable_found(struct sandbox *sb, const struct database_row *row)
 {
 	bool differs = true, is_down = sb->life.state == LIFE_STOPPED || sb->life.state == LIFE_FAILED;
@@ -462,9 +477,7 @@ void durable_found(struct sandbox *sb, const struct database_row *row)
 	sb->disk.state = sb->life.state;
 	if (row)
 		differs = row->wanted != sb->disk.wanted || !spec_same_versions(sb, row->spec, row->spec_size);
-	/* A state that an orderly stop had saved just then, and of which the row doesn't know yet; a cut reload's is not one. */
-	if (sb->state_fd >= 0 && sb->life.kept && !sb->life.kept_sealed &&
-		(sb->life.state == LIFE_STOPPING || (is_down && (!row || row->wanted || !row->state_sha256[0])))) {
+	if (has_stop_state(sb) && (!is_down || !row || row->wanted || !row->state_sha256[0])) {
 		state_take(sb);
 		differs = true;
 	}

@@ -78,6 +78,8 @@ void durable_taken_over(struct sandbox *sb);
 void durable_row_found(struct sandbox *sb, const struct database_row *row);
 /* and when all are adopted: writes it if they differ. row NULL: it had nothing. */
 void durable_found(struct sandbox *sb, const struct database_row *row);
+/* Its life was adopted later than that, since its host had to be asked: what a stop had saved is written. */
+void durable_adopted(struct sandbox *sb);
 
 /* Answers, held until what was written up to now is durable. json and extra are copied or taken. */
 void durable_answer(struct sandbox *sb, struct rpc_request *r, cJSON *result_take);

@@ -116,6 +116,14 @@ static void row_boot(struct sandbox *sb)
 	sandbox_boot(sb, wanted, wanted ? boot.n_wanted++ / STARTS_PER_STEP * STEP_MS : 0);
 }
 
+/* Each start tries it again; until one can, its starts fail as its policy has it. */
+static void row_not_held(struct sandbox *sb, const char *why)
+{
+	log_error("sandbox=%s can't be held yet: %s", sb->spec.id, why);
+	sb->not_held = true;
+	row_boot(sb);
+}
+
 static void row_held(void *ctx, const struct spawner_message *m, int *fds, size_t n_fds)
 {
 	struct sandbox *sb = ctx;
@@ -126,14 +134,10 @@ static void row_held(void *ctx, const struct spawner_message *m, int *fds, size_
 	if (m->op == SPAWNER_OK) {
 		row_boot(sb);
 	} else {
-		char text[320], why[sizeof m->text];
+		char why[sizeof m->text];
 
-		/* It stays in the registry and in the lists, down; what was wanted of it doesn't change. */
 		text_clean(why, sizeof why, m->text, strnlen(m->text, sizeof m->text));
-		(void)snprintf(text, sizeof text, "sandbox %s can't be held: %s", sb->spec.id, why);
-		durable_problem(sb->control, text);
-		sb->disk.by_daemon = true;
-		sandbox_boot(sb, false, 0);
+		row_not_held(sb, why);
 	}
 	sandbox_release(sb);
 	holds_go_on();
@@ -158,9 +162,7 @@ static void row_restore(struct control *c, const struct database_row *row)
 	boot.in_flight++;
 	if (fd < 0 || spawner_request(c->spawner, &m, &fd, 1, row_held, sb, &e) == 0) {
 		boot.in_flight--;
-		durable_problem(c, e.text);
-		sb->disk.by_daemon = true;
-		sandbox_boot(sb, false, 0);
+		row_not_held(sb, e.text);
 		sandbox_release(sb);
 	}
 	fd_close(&fd);

@@ -215,6 +215,7 @@ struct sandbox {
 	unsigned open_handles;
 	bool gone;                       /* out of the registry */
 	bool booting;                    /* the registry's row is held by the spawner, and no life of it has begun yet (sandbox_boot) */
+	bool not_held;                   /* the spawner could not take it when it came back from the registry: HOLD is still to come (sandbox_start) */
 	bool forgetting, was_gone;       /* being removed from everywhere; an earlier control had begun that */
 	struct rpc_request *gone_request; /* answered when nothing is left */
 	struct err gone_error;

@@ -301,6 +301,7 @@ void sandbox_fact(struct sandbox *sb, enum life_event_type type, enum life_exit 
 	struct life_event ev = event_of(type);
 
 	ev.exit = exit;
+	ev.unbegun = sb->host && !sb->host->told;
 	if (sb->n_facts == sizeof sb->facts / sizeof sb->facts[0]) {
 		log_error("sandbox=%s too many facts at once: %s is lost", sb->spec.id, life_event_text(type));
 		return;

@@ -251,8 +251,10 @@ static void do_finished(struct sandbox *sb, enum txn_mode mode, const struct txn
 			err_set(&sb->failure, ERR_RELOAD_FAILED, "%s: %s", txn_step_text(a->failed_step),
 				a->failure == TXN_FAILURE_HOST_DIED ? sb->last_exit.reason : txn_failure_text(a->failure));
 	}
-	if (mode == TXN_SAVE_ONLY && a->ok)
+	if (mode == TXN_SAVE_ONLY && a->ok) {
+		(void)FAULT(STATE_KEPT);
 		durable_state_saved(sb);
+	}
 	if (mode == TXN_SAVE_ONLY && (a->ok || !died))
 		sandbox_fact(sb, a->ok ? LIFE_SAVE_DONE : LIFE_SAVE_FAILED, LIFE_EXIT_NORMAL);
 	else if (mode != TXN_SAVE_ONLY && !died && !sb->txn_recovered)

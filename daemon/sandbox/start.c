@@ -404,7 +404,7 @@ void sandbox_denied(struct sandbox *sb, const struct spawner_message *m)
 
 /* Object and process are made at the same time: the one by the storage thread, the other by the spawner and a zygote. The spawner first says
  * that it has begun: before, there may be another folder. */
-void sandbox_start(struct sandbox *sb, enum life_from from)
+static void start_now(struct sandbox *sb, enum life_from from)
 {
 	static const char *const from_text[] = { [LIFE_FROM_FRESH] = "fresh", [LIFE_FROM_KEPT] = "kept", [LIFE_FROM_SEALED] = "sealed" };
 	struct spawner_message m;
@@ -433,4 +433,47 @@ void sandbox_start(struct sandbox *sb, enum life_from from)
 	sb->start_pending = sb->place_due = true;
 	sb->hold_due = false;
 	sb->place_state = from != LIFE_FROM_FRESH;
+}
+
+/* ---- one that came back from the registry when the spawner could not take it ---- */
+
+static void held(void *ctx, const struct spawner_message *m, int *fds, size_t n_fds)
+{
+	struct sandbox *sb = ctx;
+	struct err e = ERR_INIT;
+	char text[sizeof m->text];
+
+	(void)fds, (void)n_fds;
+	if (m->op == SPAWNER_OK) {
+		sb->not_held = false;
+		start_now(sb, sb->life.from);
+	} else {
+		text_clean(text, sizeof text, m->text, strnlen(m->text, sizeof m->text));
+		err_set(&e, ERR_UNAVAILABLE, "the spawner can't take it: %s", text);
+		begin_failed(sb, &e, "spawn");
+	}
+	sandbox_release(sb);
+}
+
+/* The start follows when it is held: its folder for objects is made then. */
+static void hold_again(struct sandbox *sb)
+{
+	struct err e = ERR_INIT;
+	autoclose int fd = spec_memfd(sb, false, &e);
+	struct spawner_message m;
+
+	spawner_message_init(&m, SPAWNER_HOLD, sb->spec.id);
+	sandbox_hold(sb);
+	if (fd >= 0 && spawner_request(sb->control->spawner, &m, &fd, 1, held, sb, &e) != 0)
+		return;
+	begin_failed(sb, &e, "spawn");
+	sandbox_release(sb);
+}
+
+void sandbox_start(struct sandbox *sb, enum life_from from)
+{
+	if (sb->not_held)
+		hold_again(sb);
+	else
+		start_now(sb, from);
 }

@@ -181,6 +181,8 @@ static void adopt(struct sandbox *sb, enum life_found found, enum life_exit exit
 		.started_ms = started_ms, .frozen = sb->host && sb->host->frozen, .random = arc4random() };
 
 	sandbox_adopt(sb, &f);
+	if (sb->control->table_read) /* else durable_found follows, when all rows are read */
+		durable_adopted(sb);
 }
 
 /* The spec tells of this end already, and of the start that was to follow it, which the spawner has not heard of: to take it for the end
@@ -412,6 +414,7 @@ static void over_timer_cb(uv_timer_t *timer)
 	for (struct sandbox *sb = registry_first(over.control->registry), *next; sb; sb = next) {
 		next = registry_next(sb);
 		if (sb->host && sb->host->found && !sb->host->adopted) {
+			sb->host->adopted = true;
 			sb->host->ready = sb->life.state != LIFE_STARTING;
 			adopt(sb, LIFE_FOUND_SILENT, LIFE_EXIT_ERROR, sb->host->started_ms);
 		}

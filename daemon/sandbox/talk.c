@@ -189,6 +189,13 @@ void sandbox_ready(struct sandbox *sb)
 	sandbox_fact(sb, LIFE_READY, LIFE_EXIT_NORMAL);
 }
 
+/* Said to an earlier control, and never read: what the host is doing is what its STATUS says, which follows; how it ended, its exit. Until
+ * then the life is as the spec told it, and takes no facts. */
+static bool is_for_another(const struct sandbox *sb)
+{
+	return sb->host->found && !sb->host->adopted;
+}
+
 static void on_ready(struct sandbox *sb, const struct host_message *head, const char *body)
 {
 	struct json_span top = { body, head->body_bytes };
@@ -196,6 +203,11 @@ static void on_ready(struct sandbox *sb, const struct host_message *head, const 
 
 	if (sb->host->ready)
 		return;
+	if (sb->host->found) { /* the serial that it loaded is in its STATUS */
+		module_keep(&sb->module, top);
+		versions_note_state_version(&sb->versions, module_state_version(sb->module));
+		return;
+	}
 	sb->host->ready = true;
 	sb->host->calls_done = sb->calls.done;
 	sb->serial = sb->host->serial;
@@ -211,7 +223,8 @@ static void on_failed(struct sandbox *sb, const struct host_message *head, const
 	if (sb->host->ready || sb->failure.code == ERR_STRICT_REFUSED)
 		return;
 	error_from_host(&sb->failure, sb->failure_step, head, body, ERR_START_FAILED);
-	sandbox_fact(sb, LIFE_HOST_FAILED, LIFE_EXIT_NORMAL);
+	if (!is_for_another(sb))
+		sandbox_fact(sb, LIFE_HOST_FAILED, LIFE_EXIT_NORMAL);
 }
 
 static void answer_call(struct sandbox *sb, struct rpc_request *r, const struct host_message *head, const char *body)

@@ -34,13 +34,22 @@ void denials_watch(struct spawner *sp, struct entry *entry, int listener_fd_take
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = entry };
 
-	fd_close(&entry->listener_fd);
+	denials_unwatch(entry);
 	entry->listener_fd = listener_fd_take;
+	entry->listener_set = sp->denials.epoll_fd;
 	entry->n_denials = 0;
 	if (epoll_ctl(sp->denials.epoll_fd, EPOLL_CTL_ADD, listener_fd_take, &event) == -1) {
 		log_warning("sandbox=%s its forbidden calls are not named: %s", entry->sandbox, strerror(errno));
 		fd_close(&entry->listener_fd);
 	}
+}
+
+void denials_unwatch(struct entry *entry)
+{
+	if (entry->listener_fd == -1)
+		return;
+	(void)epoll_ctl(entry->listener_set, EPOLL_CTL_DEL, entry->listener_fd, NULL);
+	fd_close(&entry->listener_fd);
 }
 
 static void note(struct spawner *sp, const struct entry *entry, const struct seccomp_data *call, const struct filter_verdict *v)
@@ -108,6 +117,6 @@ void denials_ready(struct spawner *sp)
 		struct entry *entry = events[i].data.ptr;
 
 		if (!(events[i].events & EPOLLIN) || !answer_one(sp, entry))
-			fd_close(&entry->listener_fd);
+			denials_unwatch(entry);
 	}
 }

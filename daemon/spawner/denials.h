@@ -27,6 +27,8 @@ struct denials {
 int denials_open(struct denials *d, struct err *e);
 void denials_close(struct denials *d);
 void denials_watch(struct spawner *sp, struct entry *entry, int listener_fd_take);
+/* Before its listener's descriptor is closed: a child that is just being made may hold the same listener, which would leave it in the set. */
+void denials_unwatch(struct entry *entry);
 void denials_ready(struct spawner *sp);      /* epoll_fd is readable */
 const struct spawner_message *denials_first(const struct denials *d); /* NULL: none */
 void denials_sent(struct denials *d);

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -34,12 +35,25 @@ struct walk {
 	bool failed; /* no memory, or too many */
 };
 
+/* The next number of a text that the kernel wrote; false: there is none. *at moves on behind it. */
+static bool number_next(char **at, pid_t *ret)
+{
+	char *end;
+	long n = strtol(*at, &end, 10);
+
+	if (end == *at || n < 0 || n > INT_MAX)
+		return false;
+	*at = end;
+	*ret = (pid_t)n;
+	return true;
+}
+
 /* State, parent and session of a process; false: there is none. */
 static bool stat_read(pid_t pid, char *ret_state, pid_t *ret_parent, pid_t *ret_session)
 {
 	char path[40], text[512], *at;
 	autoclose int fd = -1;
-	int parent, group, session;
+	pid_t group;
 	ssize_t n;
 
 	(void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -47,18 +61,18 @@ static bool stat_read(pid_t pid, char *ret_state, pid_t *ret_parent, pid_t *ret_
 	n = fd == -1 ? 0 : read(fd, text, sizeof text - 1);
 	text[n > 0 ? n : 0] = '\0';
 	at = strrchr(text, ')');
-	if (!at || sscanf(at + 1, " %c %d %d %d", ret_state, &parent, &group, &session) != 4)
+	if (!at || at[1] != ' ' || at[2] == '\0')
 		return false;
-	*ret_parent = parent;
-	*ret_session = session;
-	return true;
+	*ret_state = at[2];
+	at += 3;
+	return number_next(&at, ret_parent) && number_next(&at, &group) && number_next(&at, ret_session);
 }
 
 static bool is_of_user(pid_t pid, uid_t uid)
 {
 	char path[40], text[1024], *at;
 	autoclose int fd = -1;
-	unsigned real;
+	char *end;
 	ssize_t n;
 
 	(void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
@@ -66,7 +80,7 @@ static bool is_of_user(pid_t pid, uid_t uid)
 	n = fd == -1 ? 0 : read(fd, text, sizeof text - 1);
 	text[n > 0 ? n : 0] = '\0';
 	at = strstr(text, "\nUid:");
-	return at && sscanf(at + 5, "%u", &real) == 1 && real == uid;
+	return at && strtoul(at + 5, &end, 10) == uid && end != at + 5;
 }
 
 /* Is it, an orphan, of this sandbox? */
@@ -124,17 +138,21 @@ static void reach(struct walk *w, pid_t pid, pid_t parent)
 static void thread_children_reach(struct walk *w, pid_t parent, const char *thread)
 {
 	bool is_self = parent == getpid();
-	char path[80];
+	char path[80], *word = NULL, *at;
+	size_t room = 0;
+	pid_t pid;
 	FILE *f;
-	int pid;
 
 	(void)snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)parent, thread);
 	f = fopen(path, "re");
 	if (!f)
 		return;
-	while (fscanf(f, "%d", &pid) == 1)
-		if (pid > 0 && !has(w, pid) && (!is_self || is_orphan_of(w, pid)))
+	while (getdelim(&word, &room, ' ', f) > 0) {
+		at = word;
+		if (number_next(&at, &pid) && pid > 0 && !has(w, pid) && (!is_self || is_orphan_of(w, pid)))
 			reach(w, pid, parent);
+	}
+	free(word);
 	(void)fclose(f);
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/spawner/denials.h"
 #include "proto/fd.h"
 
 _Static_assert((1u << ENTRY_SPEC) == SPAWNER_F_SPEC && (1u << ENTRY_STATE) == SPAWNER_F_STATE, "bits");
@@ -45,7 +46,7 @@ static void entry_free(struct entry *entry)
 {
 	for (size_t i = 0; i < ENTRY_FD__N; i++)
 		fd_close(&entry->fds[i]);
-	fd_close(&entry->listener_fd);
+	denials_unwatch(entry);
 	free(entry);
 }
 
@@ -224,7 +225,7 @@ void entry_exited(struct table *t, struct entry *entry, int status, int64_t now_
 	assert(entry_lives(entry));
 	if (entry->pid > 0)
 		chain_drop_pid(t, entry);
-	fd_close(&entry->listener_fd);
+	denials_unwatch(entry);
 	entry->starting = false;
 	entry->loose |= !entry->own_pids;
 	t->n_living--;

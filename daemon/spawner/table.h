@@ -22,7 +22,8 @@ struct entry {
 	char sandbox[LIMIT_ID_BYTES + 1];
 	uid_t uid; /* its hosts'; (uid_t)-1: none of its own */
 	int fds[ENTRY_FD__N];
-	int listener_fd;           /* of its seccomp filter; -1: none */
+	int listener_fd;           /* of its seccomp filter; -1: none. Closed by denials_unwatch only */
+	int listener_set;          /* the epoll set that it is in; not owned */
 	uint32_t n_denials;        /* of this generation */
 	enum profile profile;      /* of the newest start */
 	struct host_limits limits; /* of the newest start */

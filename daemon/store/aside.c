@@ -61,6 +61,8 @@ int aside_row(int dir_fd, const char *id, const char *why, const void *spec, siz
 	fd = openat(dir_fd, ret_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (b.failed || fd == -1 || FAULT(REGISTRY_ASIDE) || folder_write_all(fd, b.data, b.size) == -1 || fsync(fd) == -1 || fsync(dir_fd) == -1)
 		result = err_sys(e, ERR_IO, "cannot put a damaged row of the registry aside");
+	if (result == -1 && fd != -1)
+		(void)unlinkat(dir_fd, ret_name, 0); /* not whole */
 	buf_fini(&b);
 	return result;
 }

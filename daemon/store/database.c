@@ -135,7 +135,8 @@ static int found_add(struct database_found *found, enum table t, const struct da
 	return 0;
 }
 
-/* Rows that can't be read are put into files, and their ids (as SQLite has them) into `bad`, each followed by NUL. */
+/* Rows that can't be read are put into files, and their ids (as SQLite has them) into `bad`, each followed by NUL. One of which no file could
+ * be made stays as it is, for the next who opens the registry. */
 static int rows_read(struct database *d, enum table t, bool backwards, bool salvage, struct database_found *found, struct buf *bad)
 {
 	sqlite3_stmt *s = NULL;
@@ -160,10 +161,12 @@ static int rows_read(struct database *d, enum table t, bool backwards, bool salv
 		text = sqlite3_column_text(s, 0);
 		text_clean(id, sizeof id, text ? (const char *)text : "?", text ? strlen((const char *)text) : 1);
 		if (aside_row(d->dir_fd, id, "it doesn't match its check sum", sqlite3_column_text(s, 6),
-			    sqlite3_column_text(s, 6) ? (size_t)sqlite3_column_bytes(s, 6) : 0, name, &e) == -1)
+			    sqlite3_column_text(s, 6) ? (size_t)sqlite3_column_bytes(s, 6) : 0, name, &e) == -1) {
 			problem(found, "registry: the row of '%s' is damaged: %s", id, e.text);
-		else
-			problem(found, "registry: the row of '%s' was damaged and has been put aside as %s", id, name);
+			found->has_damage = true;
+			continue;
+		}
+		problem(found, "registry: the row of '%s' was damaged and has been put aside as %s", id, name);
 		if (text)
 			buf_add(bad, text, strlen((const char *)text) + 1);
 	}
@@ -504,7 +507,7 @@ int database_open(int state_dir_fd, bool check, struct database **ret, struct da
 	if (as == DAMAGED)
 		rows_write(d, found);
 	found_sort(found);
-	found->may_collect = !aside_any(state_dir_fd);
+	found->may_collect = !found->has_damage && !aside_any(state_dir_fd);
 	return 0;
 }
 

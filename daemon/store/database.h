@@ -40,6 +40,7 @@ struct database_found {
 	size_t n_groups;
 	char problems[8][320];             /* one line each */
 	size_t n_problems;
+	bool has_damage;                   /* a row can't be read, and is still there */
 	bool may_collect;                  /* nothing lies aside that may refer to objects or states */
 };
 

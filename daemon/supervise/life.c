@@ -66,7 +66,7 @@ static enum life_state starting_host_failed(struct step *s)
 {
 	if (s->l->process != LIFE_PROCESS_ALIVE || s->l->reason != LIFE_REASON_NONE)
 		return NOT_TAKEN;
-	s->l->reason = LIFE_REASON_HOST_FAILED; /* its exit follows; the timer sees to that */
+	s->l->reason = s->ev->unbegun ? LIFE_REASON_BEGIN_FAILED : LIFE_REASON_HOST_FAILED; /* its exit follows; the timer sees to that */
 	return LIFE_STARTING;
 }
 

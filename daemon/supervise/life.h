@@ -124,6 +124,7 @@ struct life_event {
 	bool by_daemon;      /* nobody asked: explain says nothing of the request */
 	uint32_t random;     /* any number; the back-off's jitter is made of it */
 	enum life_exit exit; /* EXITED, RELOAD_DIED_SEALED */
+	bool unbegun;        /* HOST_FAILED: before it was told what to load, so that it isn't the kept state's fault */
 };
 
 enum life_result { LIFE_TAKEN, LIFE_REFUSED, LIFE_IGNORED };
@@ -147,6 +148,7 @@ enum life_result { LIFE_TAKEN, LIFE_REFUSED, LIFE_IGNORED };
 #define LIFE_DO_THAW         0x4000u /* before all others: the spawner lets its processes go on */
 #define LIFE_DO_FREEZE       0x8000u /* the spawner stops every process of it */
 #define LIFE_DO_SET_ASIDE    0x10000u /* with DROP_STATE: the state dropped is one that starts failed from */
+#define LIFE_DO__ALL         0x1ffffu
 #define LIFE_DO_GONE         0x2000u /* no process, nothing wanted: FORGET it. The last action of a life */
 
 enum life_from {

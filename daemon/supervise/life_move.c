@@ -42,12 +42,13 @@ void move_checkpoint_drop(struct step *s)
 	s->l->checkpoint = false;
 }
 
-/* A start by policy failed, and it had begun from a state: the second time it is that state's fault. */
-static void move_restore_failed(struct step *s)
+/* A start by policy failed, and it had begun from a state: the second time it is that state's fault. Not where nothing was begun: no process
+ * could be made, or there was nothing to load. */
+static void move_restore_failed(struct step *s, enum life_reason reason)
 {
 	struct life *l = s->l;
 
-	if (!l->kept || l->from == LIFE_FROM_FRESH)
+	if (!l->kept || l->from == LIFE_FROM_FRESH || reason == LIFE_REASON_BEGIN_FAILED)
 		return;
 	if (++l->restore_tries < RESTORE_TRIES + SEEDED(10))
 		return;
@@ -190,7 +191,7 @@ enum life_state move_start_failed(struct step *s, enum life_reason reason)
 	}
 	if (l->free_retry)
 		return move_start_begin(s);
-	move_restore_failed(s);
+	move_restore_failed(s, reason);
 	s->out->set |= LIFE_DO_NOTE_CRASHED;
 	s->out->reason = reason;
 	return move_policy_decide(s, reason, false);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// node validate.js DISCOVER.json RECORD: every conversation below RECORD (folders with `sent` and `got`) against the daemon's own description.
+// node validate.js DISCOVER.json RECORD [brief]: every conversation below RECORD (folders with `sent` and `got`) against the daemon's own description.
 // A request that was answered with a result must match its method's parameters, the result its schema, every error the shape of errors; messages
 // without an id are notifications of the daemon. Prints counts; exit 1 when something doesn't match, or a method or notification was never seen.
 "use strict";
@@ -179,15 +179,16 @@ for (const name of fs.readdirSync(process.argv[3]))
 	if (fs.statSync(path.join(process.argv[3], name)).isDirectory())
 		conversation(path.join(process.argv[3], name));
 console.log("     " + Object.entries(counts).map(([k, v]) => v + " " + k.replaceAll("_", " ")).join(", "));
-console.log("     " + "method".padEnd(22) + "valid results".padStart(14) + "errors".padStart(8));
+const show = process.argv[4] === "brief" ? () => {} : console.log;
+show("     " + "method".padEnd(22) + "valid results".padStart(14) + "errors".padStart(8));
 for (const name of [...methods.keys()].sort()) {
 	const row = seen.get(name) || { results: 0, errors: 0 };
-	console.log("     " + name.padEnd(22) + String(row.results).padStart(14) + String(row.errors).padStart(8));
+	show("     " + name.padEnd(22) + String(row.results).padStart(14) + String(row.errors).padStart(8));
 	if (row.results === 0)
 		problem(name, "never seen with a valid result", null);
 }
 for (const name of notifications.keys()) {
-	console.log("     " + name.padEnd(22) + String(notified.get(name) || 0).padStart(14) + "  (notification)");
+	show("     " + name.padEnd(22) + String(notified.get(name) || 0).padStart(14) + "  (notification)");
 	if (!notified.get(name))
 		problem(name, "this notification was never seen", null);
 }

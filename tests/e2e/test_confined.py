@@ -94,6 +94,7 @@ class Confined(Case):
         with self.another("--weaken", "new-code,own root") as daemon, daemon.client() as c:
             c.create("weak", COUNTER1, profile="high")
             report = {r["protection"]: r for r in c.info("weak")["security"]}
+            self.assertEqual(c.rpc("sandbox.security", id="weak")["security"], c.info("weak")["security"])
             for name in ("new code", "own root"):
                 self.assertEqual((report[name]["got"], report[name]["why"]), ("none", "left out by --weaken"))
             self.assertEqual(report["pid namespace"]["got"], "own")

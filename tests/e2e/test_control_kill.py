@@ -81,6 +81,25 @@ class ControlKill(Case):
         self.kill_host("a")
         self.wait_status("a", "failed")
 
+    def test_while_a_host_starts_again(self):
+        """It has said READY, and nobody has read it: it serves on, with the state that it began with."""
+        c = self.client
+        since = c.since
+        c.create("a", module("slow_make"))
+        c.call("a", "increment")
+        c.rpc("sandbox.stop", id="a")
+        made = c.log_text("a").count("being made")
+        with self.daemon.client() as d:
+            d.request("sandbox.start", id="a")
+            wait_for(lambda: c.log_text("a").count("being made") > made, "the start")
+            pid = c.info("a")["pid"]
+            self.kill_control()
+        self.wait_status("a", "running")
+        self.assertEqual(self.client.call("a", "increment"), {"count": 2})
+        info = self.client.info("a")
+        self.assertEqual((info["pid"], info["restart_count"], info["state_from"]), (pid, 0, "kept"))
+        self.assertNotIn("sandbox.killed", [e["type"] for e in self.client.events("a", since)])
+
     def test_logs_written_meanwhile(self):
         """What a module says while no control is there is kept, and it never blocks."""
         c = self.client

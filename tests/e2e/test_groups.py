@@ -425,6 +425,8 @@ class Groups(Grouped):
         self.assertRegex(lines[3], r"^`-- web: running, permanent, pid \d+, 0 restarts$")
         self.assertRegex(lines[4], r"^lone: running, pid \d+, 0 restarts$")
         self.assertEqual([g["id"] for g in self.ctl("tree", "--json").json()["groups"]], ["shop"])
+        self.assertEqual(self.client.rpc("group.tree"), self.ctl("tree", "--json").json())
+        self.assertEqual([g["id"] for g in self.client.rpc("group.tree", id="shop")["groups"]], ["shop"])
         self.assertEqual(self.ctl("group", "list", "--quiet").out, "shop\ndeep\n")
         self.assertEqual(self.ctl("group").status, 2)
         self.assertEqual(self.ctl("group", "nothing").status, 2)

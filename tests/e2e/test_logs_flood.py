@@ -99,7 +99,7 @@ class Flood(Case):
             len(took), p99 * 1e3, took[-1] * 1e3, (most - before) / MIB, size - log["dropped_bytes"]))
         self.assertLess(p99, 0.050 * harness.MULTIPLIER)
         self.assertLess(most - before, 8 * MIB)
-        self.assertGreater(size - log["dropped_bytes"], MIB)
+        self.assertGreaterEqual(size - log["dropped_bytes"], MIB - 4096)  # one file that is full, but for less than a line
 
     def files(self):
         folder = os.path.join(self.daemon.state, "logs/f")

@@ -10,7 +10,7 @@ static void check(const struct life *l, const struct life_actions *a)
 	FUZZ_MUST((unsigned)l->state < LIFE__N && life_state_text(l->state) != NULL);
 	FUZZ_MUST((unsigned)l->reason < LIFE_REASON__N && (unsigned)l->pending < LIFE_REQUEST__N && (unsigned)l->killed < LIFE_KILL__N);
 	FUZZ_MUST(l->process <= LIFE_PROCESS_ALIVE && (unsigned)l->last_exit < LIFE_EXIT__N && l->budget.n <= BUDGET_INTENSITY_MAX + 1);
-	FUZZ_MUST((a->set & ~0x3fffu) == 0 && (unsigned)a->kill_why < LIFE_KILL__N);
+	FUZZ_MUST((a->set & ~LIFE_DO__ALL) == 0 && (unsigned)a->kill_why < LIFE_KILL__N);
 	if (a->set & LIFE_DO_KILL)
 		FUZZ_MUST(a->kill_why != LIFE_KILL_NONE && l->process != LIFE_PROCESS_NONE);
 	if (a->set & LIFE_DO_ANSWER)

@@ -185,6 +185,14 @@ static unsigned n_connections(void)
 	return n.connections;
 }
 
+static uint64_t listener_partial_bytes(void)
+{
+	struct listener_counters n;
+
+	listener_count(control.listener, &n);
+	return n.partial_bytes;
+}
+
 static uint64_t n_refused(void)
 {
 	struct listener_counters n;
@@ -761,14 +769,19 @@ START_TEST(replies_in_batches_count)
 }
 END_TEST
 
-static void send_large_call(struct client *c)
+static void send_call_of(struct client *c, size_t size)
 {
 	static char pad[1000000];
 
-	memset(pad, 'x', sizeof(pad));
+	memset(pad, 'x', size);
 	client_send(c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"sandbox.call\",\"params\":{\"id\":\"a\",\"function\":\"f\",\"args\":{\"p\":\"");
-	client_send_n(c, pad, sizeof(pad));
+	client_send_n(c, pad, size);
 	client_send(c, "\"}}}\n");
+}
+
+static void send_large_call(struct client *c)
+{
+	send_call_of(c, 1000000);
 }
 
 START_TEST(requests_of_a_user_are_limited)
@@ -811,6 +824,45 @@ START_TEST(requests_of_a_user_are_limited)
 	soon(n_connections() == 0);
 	end();
 	(void)rpc_result_raw(kept[0], "1", 1); /* its user was kept for it beyond the listener */
+}
+END_TEST
+
+/* Half lines of many connections: the one that makes it too much ends, the others are as they were, and so are small requests. */
+START_TEST(half_lines_of_a_user_are_limited)
+{
+	static char half[LIMIT_REQUEST_BYTES];
+	struct client c[LIMIT_REQUEST_BYTES_PER_UID / sizeof(half)], last, other;
+	const size_t n = sizeof(c) / sizeof(c[0]);
+
+	begin();
+	memset(half, ' ', sizeof(half));
+	client_open(&other);
+	expect_pong(&other);
+	for (size_t i = 0; i < n; i++) {
+		client_open(&c[i]);
+		client_send_n(&c[i], half, sizeof(half));
+	}
+	soon(listener_partial_bytes() == LIMIT_REQUEST_BYTES_PER_UID);
+	send_call_of(&other, LIMIT_SMALL_REQUEST_BYTES); /* they count as requests do */
+	expect_code(client_line(&other), "busy");
+	client_open(&last);
+	client_send_n(&last, half, LIMIT_PARTIAL_BYTES_FREE); /* so much is everybody's */
+	soon(listener_partial_bytes() == LIMIT_REQUEST_BYTES_PER_UID + LIMIT_PARTIAL_BYTES_FREE);
+	client_send(&last, " ");
+	expect_code(client_line(&last), "busy");
+	client_eof(&last);
+	client_close(&last);
+	soon(listener_partial_bytes() == LIMIT_REQUEST_BYTES_PER_UID);
+	expect_pong(&other);
+	for (size_t i = 0; i < n; i++)
+		client_close(&c[i]);
+	soon(n_connections() == 1 && listener_partial_bytes() == 0);
+	send_large_call(&other);
+	soon(n_kept == 1);
+	(void)rpc_result_raw(kept[0], "1", 1);
+	n_kept = 0;
+	client_close(&other);
+	end();
 }
 END_TEST
 
@@ -1143,6 +1195,7 @@ CHECK_MAIN("front", tcase_add_test(tc, one_byte_at_a_time); tcase_add_test(tc, a
 	tcase_add_test(tc, only_so_many_lines_in_a_turn); tcase_add_test(tc, who_does_not_read_is_not_read);
 	tcase_add_test(tc, who_reads_gets_all_that_came_due_at_once); tcase_add_test(tc, unread_replies_of_a_user_are_limited);
 	tcase_add_test(tc, replies_in_batches_count); tcase_add_test(tc, requests_of_a_user_are_limited);
+	tcase_add_test(tc, half_lines_of_a_user_are_limited);
 	tcase_add_test(tc, a_hangup_is_noticed_while_nothing_is_read);
 	tcase_add_test(tc, connections_are_capped); tcase_add_test(tc, without_descriptors_clients_are_turned_away);
 	tcase_add_test(tc, uploads_come_in_order_and_get_their_hash); tcase_add_test(tc, uploads_are_few);

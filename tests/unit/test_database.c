@@ -741,8 +741,9 @@ struct write_job {
 static uv_loop_t loop;
 static struct storage *storage;
 static struct database *seen;
-static int done, stopped, transactions, order;
+static int done, stopped, order;
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static sem_t at_gate;
 
 static void open_work(struct storage_job *job)
 {
@@ -758,6 +759,7 @@ static void open_work(struct storage_job *job)
 static void gate_work(struct storage_job *job)
 {
 	(void)job;
+	sem_post(&at_gate);
 	pthread_mutex_lock(&gate);
 	pthread_mutex_unlock(&gate);
 }
@@ -808,13 +810,6 @@ static void submit(struct write_job *w, void (*work)(struct storage_job *), int 
 	storage_submit(storage, &w->job);
 }
 
-static int count_commits(void *ctx)
-{
-	(void)ctx;
-	transactions++;
-	return 0;
-}
-
 /* All that waited while the thread was held goes in one transaction. One that fails takes nobody with it; a barrier sees what was
  * submitted before it, and nothing later. */
 START_TEST(commits_go_together)
@@ -825,13 +820,15 @@ START_TEST(commits_go_together)
 	struct err e = ERR_INIT;
 	int n = 0;
 
-	(void)count_commits;
 	begin();
+	ck_assert_int_eq(sem_init(&at_gate, 0, 0), 0);
 	ck_assert_int_eq(uv_loop_init(&loop), 0);
 	ck_assert_int_eq(storage_start(&loop, dir, &storage, &e), 0);
 	submit(&jobs[n++], open_work, NULL);
 	pthread_mutex_lock(&gate);
 	submit(&jobs[n++], gate_work, NULL);
+	/* What the thread has taken along with the gate is a batch of its own: it must hold nothing of what follows. */
+	ck_assert_int_eq(sem_wait(&at_gate), 0);
 	for (; n < 40; n++) {
 		jobs[n].number = n;
 		submit(&jobs[n], NULL, write_row);

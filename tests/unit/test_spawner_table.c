@@ -4,8 +4,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "daemon/spawner/spawner.h"
 #include "daemon/spawner/table.h"
 #include "tests/support/check_main.h"
 
@@ -132,5 +135,37 @@ START_TEST(the_life_of_an_entry)
 }
 END_TEST
 
-CHECK_MAIN("spawner_table", tcase_add_test(tc, names_and_slots); tcase_add_test(tc, thousands_are_found_by_name_and_pid);
+/* A child that the spawner is just making holds all that it has. What is watched of an entry goes with the entry all the same. */
+START_TEST(a_listener_that_somebody_else_holds_too)
+{
+	static struct spawner sp;
+	struct epoll_event event;
+	struct err e = ERR_INIT;
+	struct entry *entry;
+	int listener = eventfd(1, EFD_CLOEXEC), child = dup(listener);
+
+	fresh(2);
+	ck_assert_int_eq(denials_open(&sp.denials, &e), 0);
+	for (int ends_by = 0; ends_by < 2; ends_by++) {
+		entry = add("a");
+		started(entry, 4711, 9, 100);
+		denials_watch(&sp, entry, fcntl(child, F_DUPFD_CLOEXEC, 3));
+		ck_assert_int_eq(epoll_wait(sp.denials.epoll_fd, &event, 1, 0), 1); /* the test can fail */
+		if (ends_by == 0)
+			denials_unwatch(entry);
+		entry_exited(&table, entry, 0, 200);
+		ck_assert_int_eq(entry->listener_fd, -1);
+		table_remove(&table, entry);
+		ck_assert_int_eq(epoll_wait(sp.denials.epoll_fd, &event, 1, 0), 0);
+		denials_ready(&sp);
+	}
+	denials_close(&sp.denials);
+	(void)close(child);
+	(void)close(listener);
+	table_fini(&table);
+}
+END_TEST
+
+CHECK_MAIN("spawner_table", tcase_add_test(tc, a_listener_that_somebody_else_holds_too);
+	tcase_add_test(tc, names_and_slots); tcase_add_test(tc, thousands_are_found_by_name_and_pid);
 	tcase_add_test(tc, the_life_of_an_entry))

@@ -139,7 +139,7 @@ enum spawner_job { SPAWNER_JOB_COMPILE_C = 1 };
 struct spawner_message {
 	uint32_t version;      /* SPAWNER_WIRE_VERSION */
 	uint16_t op, kind;
-	uint64_t tag;          /* chosen by control, echoed; 0 in notices */
+	uint64_t tag;          /* chosen by control, echoed; 0: it waits for no reply, and gets none; 0 in notices */
 	uint64_t generation;   /* assigned by the spawner, unique over its life, never 0 */
 	uint64_t value;
 	int32_t pid;             /* ENTRY: 0 while it isn't born, BORN follows */

@@ -48,7 +48,7 @@ enum zygote_op {
 #define ZYGOTE_F_ROOTLESS 0x1u /* BEGIN: the daemon is an ordinary user's: user namespaces, no change of uid */
 #define ZYGOTE_F_LISTENER 0x2u /* BEGIN: install the filter with a listener for its USER_NOTIF rules */
 #define ZYGOTE_F_OBJECTS  0x4u /* CLONE: the last descriptor is the mount */
-#define ZYGOTE_F_SPARE    0x10u /* CLONE: in advance, for a sandbox that isn't known yet; it waits for its BEGIN */
+#define ZYGOTE_F_SPARE    0x20u /* CLONE: in advance, for a sandbox that isn't known yet; it waits for its BEGIN */
 #define ZYGOTE_F_ROOT     0x8u /* READY: hosts get a root of their own: ZYGOTE_OBJECTS needs the mount */
 #define ZYGOTE_F_PIDS     0x10u /* READY: hosts get a pid namespace of their own: nothing outlives them */
 

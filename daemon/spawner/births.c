@@ -292,7 +292,6 @@ void birth_born(struct spawner *sp, struct zygote *z, const struct zygote_messag
 	if (m->status != 0)
 		return;
 	entry_born(entry);
-	entry->own_pids = zygote_gives_pids(sp, z);
 	if (listener_fd)
 		denials_watch(sp, entry, fd_take(listener_fd));
 }

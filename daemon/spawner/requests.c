@@ -158,7 +158,7 @@ static int keep(struct entry *entry, enum spawner_keep kind, struct request *r, 
 {
 	int *place = NULL;
 
-	if (validate_keep(kind, r->n_fds ? r->fds[0] : -1, e) == -1)
+	if (validate_keep((uint16_t)kind, r->n_fds ? r->fds[0] : -1, e) == -1)
 		return -1;
 	if (FAULT(SPAWNER_KEEP))
 		return err_sys(e, ERR_UNAVAILABLE, "cannot keep what belongs to '%s'", entry->sandbox);
@@ -408,13 +408,13 @@ void request_handle(struct spawner *sp, const struct spawner_message *m, int *fd
 
 	if (result == 0)
 		result = handlers[m->op](sp, &r, &e);
-	if (result == -1 && validate_op_replies(m->op))
+	if (result == -1 && m->tag != 0 && validate_op_replies(m->op))
 		refuse(&r, &e);
 	else if (result == -1)
 		log_warning("control: %s is ignored: %s", validate_op_name(m->op), e.text);
 	for (size_t i = 0; i < n_fds; i++)
 		fd_close(&fds[i]);
-	if (r.reply.op == 0)
+	if (r.reply.op == 0 || m->tag == 0) /* nobody waits for it */
 		return;
 	r.reply.version = SPAWNER_WIRE_VERSION;
 	r.reply.tag = m->tag;

@@ -146,7 +146,7 @@ void spare_start(struct spawner *sp, struct spare *s, struct entry *entry, enum 
 	entry_started(&sp->table, entry, ++sp->generations, now_ms);
 	entry_has_pid(&sp->table, entry, s->pid);
 	entry_born(entry);
-	entry->own_pids = s->own_pids;
+	entry_has_own_pids(entry, s->own_pids);
 	entry_birth_sent(entry); /* STARTED says it */
 	if (s->listener_fd != -1)
 		denials_watch(sp, entry, fd_take(&s->listener_fd));
@@ -259,7 +259,7 @@ void spare_born(struct spawner *sp, struct zygote *z, const struct zygote_messag
 	if (!s || pid <= 0 || !pid_known(sp, z, s, pid) || m->status != 0 || s->state != SPARE_COMING)
 		return;
 	s->state = SPARE_WAITING;
-	s->own_pids = zygote_gives_pids(sp, z);
+	s->own_pids = z->has_pids;
 	if (listener_fd)
 		s->listener_fd = fd_take(listener_fd);
 	pool_came(&z->spares.pool);

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -261,11 +260,6 @@ void zygote_reaped(struct spawner *sp, struct zygote *z, int status)
 		log_warning("the zygote of profile %s ended with status %d%s", name_of(z), status, z->first ? ": starts wait for the next" : "");
 	gone(sp, z);
 	replace(sp, z);
-}
-
-bool zygote_gives_pids(const struct spawner *sp, const struct zygote *z)
-{
-	return (profile_builtin(z->profile)->namespaces & CLONE_NEWPID) && !((sp->weaken | z->lost) & PROTECTION_BIT(PROTECTION_PID_NAMESPACE));
 }
 
 struct zygote *zygote_find_pid(struct spawner *sp, pid_t pid)

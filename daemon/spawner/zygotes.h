@@ -86,7 +86,6 @@ void birth_drop(struct spawner *sp, struct entry *entry);
 int zygotes_pollfds(const struct spawner *sp, struct pollfd fds[ZYGOTES]);
 void zygotes_ready(struct spawner *sp, const struct pollfd fds[ZYGOTES]);
 void zygotes_read(struct spawner *sp);           /* all that has come */
-bool zygote_gives_pids(const struct spawner *sp, const struct zygote *z); /* a namespace of its own to each host */
 struct zygote *zygote_find_pid(struct spawner *sp, pid_t pid);
 void zygote_reaped(struct spawner *sp, struct zygote *z, int status);
 void zygote_step_failed(struct zygote *z, const char *step, int sys_errno); /* before exec */

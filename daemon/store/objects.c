@@ -146,7 +146,9 @@ int objects_keep_placed(const char *folder, const char *path)
 	char kept[LIMIT_PATH_BYTES + sizeof "/" CURRENT];
 
 	(void)snprintf(kept, sizeof kept, "%.*s/" CURRENT, LIMIT_PATH_BYTES, folder);
-	(void)unlink(kept);
+	if (link(path, kept) == 0)
+		return 0;
+	(void)unlink(kept); /* of an earlier start */
 	return link(path, kept);
 }
 
@@ -177,7 +179,7 @@ static struct volatile_path volatile_path(const char *folder, const char *sha256
 	return p;
 }
 
-static int put_volatile(const char *folder, const struct blob *object, mode_t mode, struct err *e)
+int objects_put_volatile(const char *folder, const struct blob *object, struct err *e)
 {
 	struct volatile_path path = volatile_path(folder, object->sha256, ".object");
 	struct volatile_path temporary = volatile_path(folder, object->sha256, ".object.tmp");
@@ -187,7 +189,7 @@ static int put_volatile(const char *folder, const struct blob *object, mode_t mo
 	if (access(path.text, F_OK) == 0)
 		return 0; /* ours alone, and renamed when it was whole */
 	(void)unlink(temporary.text);
-	if (write_new(object, temporary.text, mode, e) == -1)
+	if (write_new(object, temporary.text, 0600, e) == -1)
 		return -1;
 	if (rename(temporary.text, path.text) == -1) {
 		(void)err_sys(e, ERR_IO, "cannot write %s", path.text);
@@ -197,18 +199,19 @@ static int put_volatile(const char *folder, const struct blob *object, mode_t mo
 	return 0;
 }
 
-int objects_put_volatile(const char *folder, const struct blob *object, struct err *e)
-{
-	return put_volatile(folder, object, 0600, e);
-}
-
 int objects_place_volatile(const char *folder, const struct blob *object, const char *path, struct err *e)
 {
 	struct volatile_path stored = volatile_path(folder, object->sha256, ".object");
 
-	if (put_volatile(folder, object, PLACED_MODE, e) == -1)
+	if (!folder_is_hash(object->sha256))
+		return err_set(e, ERR_INTERNAL, "an object of %zu bytes has no hash", object->size);
+	if (write_new(object, path, PLACED_MODE, e) == -1)
 		return -1;
-	return link(stored.text, path) == 0 ? 0 : err_sys(e, ERR_IO, "cannot link %s to %s", stored.text, path);
+	if (link(path, stored.text) == 0)
+		return 0;
+	(void)err_sys(e, ERR_IO, "cannot link %s to %s", path, stored.text);
+	(void)unlink(path);
+	return -1;
 }
 
 int objects_get_volatile(const char *folder, const char *sha256, struct blob **ret, struct err *e)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/sandbox/shared_text.h"
 #include "daemon/sandbox/sandbox.h"
 
 #define SHA "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -42,8 +43,8 @@ static int load(const char *json)
 static void unload(void)
 {
 	spec_fini(&sb.spec);
-	free(sb.module);
-	free(sb.security);
+	sb.module = shared_text_free(sb.module);
+	sb.security = shared_text_free(sb.security);
 }
 
 START_TEST(a_good_one_is_read)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +17,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "daemon/host/confine.h"
@@ -266,11 +266,10 @@ static void descriptors_close(struct zygote *z)
  * already. As an ordinary user's daemon has one user for all, a crowd of starts may be above it, for as long as control takes to receive. */
 static int send_patiently(struct zygote *z, const struct zygote_message *m, int fd)
 {
-	const struct timespec pause = { .tv_nsec = 1000000 };
 	int result, tries = 0;
 
 	while ((result = send_to_spawner(z, m, fd)) == -1 && errno == ETOOMANYREFS && ++tries < BORN_TRIES)
-		(void)nanosleep(&pause, NULL);
+		(void)poll(NULL, 0, 1);
 	return result;
 }
 

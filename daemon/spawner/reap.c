@@ -105,6 +105,7 @@ static void child_reaped(struct spawner *sp, pid_t pid, int status, int64_t now_
 
 	if (entry) {
 		birth_drop(sp, entry);
+		entry_leaf_end(sp, entry);
 		entry_exited(&sp->table, entry, status, now_ms);
 		log_debug("sandbox=%s generation=%llu ended with status %d", entry->sandbox,
 			(unsigned long long)entry->generation, status);

@@ -16,6 +16,7 @@
 #include "daemon/spawner/notify.h"
 #include "daemon/spawner/programs.h"
 #include "daemon/spawner/slices.h"
+#include "daemon/spawner/sweeps.h"
 #include "daemon/spawner/table.h"
 #include "daemon/spawner/uids.h"
 #include "daemon/spawner/zygotes.h"
@@ -60,13 +61,6 @@ struct job {
 	char step[LIMIT_ID_BYTES + 1], text[96];
 };
 
-struct sweep {
-	pid_t pid; /* 0: free place, but for one that is due */
-	uid_t uid;
-};
-
-#define SWEEPS_MAX 64
-
 struct spawner {
 	struct config config;
 	bool is_root;
@@ -89,7 +83,7 @@ struct spawner {
 	uint64_t weaken;             /* PROTECTION_BITs that hosts are to lack; for tests */
 	int landlock_abi;            /* to pretend; -1: the kernel's */
 	struct job jobs[LIMIT_JOBS];
-	struct sweep sweeps[SWEEPS_MAX];
+	struct sweeps sweeps;
 	struct control control;
 	struct liveness liveness;    /* of control */
 	bool alive_unsent;           /* the question has found no room yet */

@@ -247,7 +247,7 @@ const struct rpc_done *answer_security(struct rpc_request *r, const struct sandb
 	return done;
 }
 
-static void usage_json(struct sandbox *sb, const struct usage *u, struct json_out *o)
+static void usage_json(struct sandbox *sb, const struct usage *u, bool by_cgroup, struct json_out *o)
 {
 	const struct host_limits *l = &sb->spec.limits;
 	struct host *h = sb->host;
@@ -280,6 +280,7 @@ static void usage_json(struct sandbox *sb, const struct usage *u, struct json_ou
 	json_out_u64(o, "max_open_files", l->max_open_files ? l->max_open_files : DEFAULT_MAX_OPEN_FILES);
 	calls_json(&sb->calls, o);
 	json_out_bool(o, "complete", !u->is_partial);
+	json_out_text(o, "by", by_cgroup ? "cgroup" : "proc");
 	json_out_object_end(o);
 	h->usage_cpu_us = u->cpu_us;
 	h->usage_at_us = now_us;
@@ -294,12 +295,14 @@ const struct rpc_done *answer_usage(struct rpc_request *r, struct sandbox *sb)
 	const struct rpc_done *done;
 	struct err e = ERR_INIT;
 	struct usage u;
+	bool by_cgroup;
 
 	if (!sb->host || sb->host->pid <= 0 || !usage_read("/proc", sb->host->pid, orphans_of, &u)) {
 		err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s: there is no process that could use anything", sb->spec.id, life_state_text(sb->life.state));
 		return rpc_error(r, &e, NULL);
 	}
-	usage_json(sb, &u, &o);
+	by_cgroup = sb->host->leaf[0] && usage_read_cgroup(sb->control->begin.cgroup_dir, sb->host->leaf, &u);
+	usage_json(sb, &u, by_cgroup, &o);
 	done = rpc_result_raw(r, buf_text(&b), b.size);
 	buf_fini(&b);
 	return done;

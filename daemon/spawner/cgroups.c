@@ -291,6 +291,7 @@ int cgroup_make(struct cgroups *g, const char *leaf, const struct cgroup_limits 
 	}
 	if (mkdirat(g->dir_fd, leaf, 0755) == -1 && errno != EEXIST)
 		return -1;
+	(void)fchmodat(g->dir_fd, leaf, 0755, 0); /* whatever the umask is: control reads there what is used */
 	if (limits_write(g, leaf, limits) == 0)
 		fd = openat(g->dir_fd, leaf, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd == -1) {

@@ -71,7 +71,7 @@ const struct verb verbs[] = {
 		.example = "sandboxctl tree" },
 	{ .name = "list", .method = METHOD_SANDBOX_LIST, .run = cmd_list_run, .operands = "",
 		.notes = "All pages are read, or with --limit one of them. --quiet prints only the ids, one a line.",
-		.example = "sandboxctl list --json" },
+		.example = "sandboxctl list --status failed --label team=a --name 'web-*'" },
 	{ .name = "info", .method = METHOD_SANDBOX_INFO, .run = cmd_info_run, .operands = "ID",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl info web",
 		.own = { { .name = "functions", .help = "print only the names of the module's functions, one a line" } } },

@@ -32,6 +32,7 @@
 		P("newest", PARAM_BOOL, false, 0, 0, NULL, "the newest instead of the first ones (false)"), \
 		P("follow", PARAM_BOOL, false, 0, 0, NULL, "send what comes next as notifications (false)")
 
+#define STATUSES "initializing|compiling|starting|running|reloading|frozen|stopping|stopped|backoff|failed"
 #define TIMEOUT_MAX_MS 86400000
 
 const struct method methods[METHOD__N] = {
@@ -99,10 +100,15 @@ const struct method methods[METHOD__N] = {
 	[METHOD_SANDBOX_EXPLAIN] = { "sandbox.explain", RIGHT_OPERATOR,
 		"Tell in sentences what was decided about a sandbox lately, by which rule and with which numbers; oldest first.",
 		"{id, status, status_reason, next, decisions: [{at, kind, text, generation, version, ...}], forgotten}", { P_THE_ID } },
-	[METHOD_SANDBOX_LIST] = { "sandbox.list", RIGHT_ANY, "List the caller's sandboxes, oldest first; administrators see all.",
-		"{sandboxes: [{id, status, module, version, pid, owner, restart_count, created_at}], next}",
+	[METHOD_SANDBOX_LIST] = { "sandbox.list", RIGHT_ANY, "List the caller's sandboxes, oldest first; administrators see all. Filters hold together. A page may be short, or empty, and have a `next`.",
+		"{sandboxes: [{id, status, status_reason, module, version, pid, owner, restart_count, created_at, group, profile, labels}], next}",
 		{ P("after", PARAM_ID, false, 0, 0, NULL, "continue behind this id: the `next` of the page before"),
-			P("limit", PARAM_INTEGER, false, 1, LIMIT_LIST_PAGE, NULL, "rows in a page (500)") } },
+			P("limit", PARAM_INTEGER, false, 1, LIMIT_LIST_PAGE, NULL, "rows in a page (500)"),
+			P("status", PARAM_CHOICE, false, 0, 0, STATUSES, "only those in this state"),
+			P("label", PARAM_TEXT, false, 1, LIMIT_ID_BYTES + 1 + LIMIT_LABEL_BYTES, NULL, "only those with this label: its name, or name=text"),
+			P("group", PARAM_ID, false, 0, 0, NULL, "only those that are in this group itself"),
+			P("profile", PARAM_CHOICE, false, 0, 0, "high|medium|low", "only those of this security profile"),
+			P("name", PARAM_TEXT, false, 1, LIMIT_PATTERN_BYTES, NULL, "only those whose id matches: * any text, ? a character, [a-z] one of these, [!a-z] none") } },
 	[METHOD_SANDBOX_INFO] = { "sandbox.info", RIGHT_OPERATOR, "Show all that is known of a sandbox.",
 		"{id, status, pid, generation, owner, module, version, versions, functions, policy, limits, restart budget, last_exit, security, ...}",
 		{ P_THE_ID } },
@@ -131,7 +137,7 @@ const struct method methods[METHOD__N] = {
 		"Wait until a sandbox is in a state; one that doesn't exist is gone.", "{id, status, waited_ms}",
 		{ P_THE_ID,
 			P("for", PARAM_CHOICE, true, 0, 0,
-				"initializing|compiling|starting|running|reloading|frozen|stopping|stopped|backoff|failed|gone",
+				STATUSES "|gone",
 				"the state; gone: destroyed, or never there"),
 			P("timeout_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "how long to wait (30000)") } },
 	[METHOD_SANDBOX_RELOAD] = { "sandbox.reload", RIGHT_OPERATOR,

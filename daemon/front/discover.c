@@ -36,7 +36,8 @@ static const struct {
 		" next_restart_in_ms: i~, next: s~, frozen: {mechanism: s}~, last_exit: $last_exit~,"
 		" queue: {waiting: i, running: i, max: i, done: i, failed: i}, versions: [$version], functions: [$function]~, timers: [s]~, state: a, own_save: b~,"
 		" security: [$protection]~, compiler?: {warnings: s}}" },
-	{ "row", "{id: s, status: s, status_reason: s~, owner: i, module: s~, version: i~, pid: i~, restart_count: i, created_at: i}" },
+	{ "row", "{id: s, status: s, status_reason: s~, owner: i, module: s~, version: i~, pid: i~, restart_count: i, created_at: i,"
+		" group: s~, profile: s, labels: o}" },
 	{ "last_exit",
 		"{reason: s, class: s, signal?: i, code?: i, at: i, uptime_ms: i, version: i, generation: i, text: s, words: s}" },
 	{ "version",

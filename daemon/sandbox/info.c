@@ -59,6 +59,9 @@ void sandbox_row_json(const struct sandbox *sb, struct json_out *o)
 		json_out_null(o, "pid");
 	json_out_u64(o, "restart_count", sb->life.restarts + sb->group_restarts);
 	json_out_i64(o, "created_at", sb->spec.created_at_ms);
+	json_out_text(o, "group", sb->spec.group[0] ? sb->spec.group : NULL);
+	json_out_text(o, "profile", sb->spec.profile);
+	json_out_raw(o, "labels", sb->spec.labels, strlen(sb->spec.labels));
 	json_out_object_end(o);
 }
 

@@ -100,8 +100,8 @@ static int labels_check(struct json_span object, struct err *e)
 
 		if (size < 0 || !name_is_id(text, (size_t)size))
 			return err_set(e, ERR_BAD_PARAM, "a label's name must be like an id");
-		if (json_type(value) != '"' || value.size > 258)
-			return err_set(e, ERR_BAD_PARAM, "label %s must be a text of at most 256 bytes", text);
+		if (json_type(value) != '"' || value.size > LIMIT_LABEL_BYTES + 2)
+			return err_set(e, ERR_BAD_PARAM, "label %s must be a text of at most %d bytes", text, LIMIT_LABEL_BYTES);
 		if (++n > LIMIT_LABELS)
 			return err_set(e, ERR_BAD_PARAM, "more than %d labels", LIMIT_LABELS);
 	}

@@ -159,7 +159,7 @@ class Life(Case):
         self.assertEqual(c.rpc("sandbox.start", id="s")["state_from"], "kept")
         self.assertEqual(c.call("s", "get"), {"count": 8})
         self.kill_host("s")  # what was kept is out of date now
-        self.comes_back("s", 1)
+        self.comes_back("s", 2)
         self.assertEqual(c.call("s", "get"), {"count": 0})
 
     def test_state_fresh(self):

@@ -303,7 +303,7 @@ static void fact_new_code(const struct confine *c, struct fact *f)
 static void fact_tree_end(const struct confine *c, struct fact *f)
 {
 	(void)c;
-	fact_yes(f, getpid() == 1, "a process that leaves the group is left over until the sandbox is destroyed");
+	fact_yes(f, getpid() == 1, "no pid namespace: what it leaves behind is looked for when it ends, and killed one by one");
 }
 
 /* ---- the table ---- */

@@ -147,6 +147,7 @@ void reap_children(struct spawner *sp, int64_t now_ms)
 	for (int i = 0; i < REAPS_PER_TURN; i++) {
 		siginfo_t info = { .si_pid = 0 };
 		struct entry *entry;
+		bool stray;
 		int status;
 
 		if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) == -1 || info.si_pid == 0)
@@ -162,8 +163,11 @@ void reap_children(struct spawner *sp, int64_t now_ms)
 		entry = table_find_pid(&sp->table, info.si_pid);
 		if (entry && !entry->own_pids)
 			entry_orphans_kill(sp, entry);
+		stray = !entry && orphan_is_stray(sp, info.si_pid);
 		if (waitpid(info.si_pid, &status, WNOHANG) == info.si_pid)
 			child_reaped(sp, info.si_pid, status, now_ms);
+		if (stray)
+			orphans_stray_kill(sp); /* what it has made since the others were killed */
 	}
 	(void)raise(SIGCHLD); /* blocked: it makes the signal descriptor readable */
 }

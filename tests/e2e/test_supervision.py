@@ -34,6 +34,26 @@ class Supervision(Case):
             if ending != "destroy":
                 self.client.destroy("f")
 
+    def test_only_what_is_its_own_ends_with_it(self):
+        """Orphans of two sandboxes are children of the same spawner, and perhaps the same user's."""
+        for name in ("f", "g"):
+            self.client.create(name, module("forker"), profile="low")
+        ours, theirs = ([self.client.call(name, "daemon")["pid"] for _ in range(3)] for name in ("f", "g"))
+        self.client.destroy("f")
+        wait_for(lambda: not any(is_alive(p) for p in ours), "the end of its own", 2 * MULTIPLIER)
+        self.assertTrue(all(is_alive(p) for p in theirs))
+        self.kill_host("g")
+        self.up("g", 1)
+        wait_for(lambda: not any(is_alive(p) for p in theirs), "the end of the other's", 2 * MULTIPLIER)
+
+    def test_one_that_leaves_no_mark_ends_too(self):
+        """Lowered, the mark by which an ordinary user's daemon knows it is nobody's: that ends at the next end, and so does what it makes then."""
+        self.client.create("f", module("forker"), profile="low")
+        pids = [self.client.call("f", "unmarked")["pid"] for _ in range(3)]
+        self.assertTrue(all(is_alive(p) for p in pids))
+        self.client.destroy("f")
+        wait_for(lambda: not any(is_alive(p) for p in pids), "the end of all", 2 * MULTIPLIER)
+
     def test_orphans_and_twenty_that_crash(self):
         """Nobody stays a zombie, and every status is told as it was."""
         self.client.create("f", module("forker"))

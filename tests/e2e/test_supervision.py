@@ -85,6 +85,25 @@ class Supervision(Case):
         for end, start, delay in zip(ends, starts[1:], delays):
             self.assertGreaterEqual(start - end, delay - 2)
 
+    def test_a_slow_start_trips_as_well(self):
+        """Each start alone takes longer than the whole window: it stands still until the sandbox is up."""
+        path = os.path.join(self.daemon.folder, "blown")
+        for how, start_timeout_ms in (("hang", 400 * MULTIPLIER), ("crash", 10000 * MULTIPLIER)):
+            # a crash at once leaves the window by its back-off alone: 0, 100, 200, 400 ms
+            period_ms, intensity = (int(start_timeout_ms * 3 / 4), 2) if how == "hang" else (250, 4)
+            self.client.create("s", module("fuse"), profile="low", config={"path": path, "how": how}, start_timeout_ms=int(start_timeout_ms),
+                               period_ms=period_ms, intensity=intensity)
+            with open(path, "w"):
+                pass
+            try:
+                self.kill_host("s")
+                self.wait_status("s", "failed")
+                info = self.client.info("s")
+                self.assertEqual((info["restart_count"], info["budget"]["allowed"]), (intensity, intensity))
+            finally:
+                os.unlink(path)
+            self.client.destroy("s")
+
     def test_the_window(self):
         """Ends that are further apart never trip it; one too many within it does; reset re-arms."""
         self.client.create("w", module("crash_call"), intensity=2, period_ms=1500)

@@ -4,8 +4,9 @@
 import os
 import signal
 import time
+import unittest
 
-from harness import MULTIPLIER, Background, Case, RpcError, descendants, is_alive, main, module, proc_stat, wait_for
+from harness import IS_ROOT, MULTIPLIER, Background, Case, RpcError, descendants, is_alive, main, module, proc_stat, wait_for
 
 FULL = os.environ.get("SANDBOXD_CHECK_FULL") == "1"  # last words: at the size that was reported
 
@@ -45,6 +46,34 @@ class Supervision(Case):
         self.kill_host("g")
         self.up("g", 1)
         wait_for(lambda: not any(is_alive(p) for p in theirs), "the end of the other's", 2 * MULTIPLIER)
+
+    @unittest.skipUnless(IS_ROOT, "hosts refuse to be looked into by their own user")
+    def test_output_that_somebody_still_holds(self):
+        """The drain of an ended host's pipes ends, and what comes later is said to be lost; once, and only where somebody holds them."""
+        def lines():
+            return [x["text"] for x in self.client.rpc("log.read", id="f", lines=1000)["lines"] if "isn't read any more" in x["text"]]
+
+        self.client.create("f", module("forker"))
+        self.kill_host("f")
+        self.up("f", 1)
+        self.assertEqual(lines(), [])
+        pid = self.client.info("f")["pid"]
+        with open("/proc/%d/fd/1" % pid, "wb", buffering=0) as held:
+            self.kill_host("f")
+            self.up("f", 2)
+            self.assertEqual([("process %d has ended" % pid) in text and "holds its stdout:" in text for text in lines()], [True])
+
+            def closed():
+                try:
+                    held.write(b"late\n")
+                except BrokenPipeError:
+                    return True
+                return False
+
+            wait_for(closed, "the pipe to be closed by control and spawner")
+        self.kill_host("f")
+        self.up("f", 3)
+        self.assertEqual(len(lines()), 1)
 
     def test_one_that_leaves_no_mark_ends_too(self):
         """Lowered, the mark by which an ordinary user's daemon knows it is nobody's: that ends at the next end, and so does what it makes then."""

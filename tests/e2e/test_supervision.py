@@ -133,6 +133,49 @@ class Supervision(Case):
                 os.unlink(path)
             self.client.destroy("s")
 
+    def test_the_reply_comes_when_the_tree_is_empty(self):
+        """Behind a pid namespace, where nothing can be missed: at the moment of the answer nobody is left, whoever wouldn't stop by himself."""
+        for method in ("sandbox.stop", "sandbox.restart", "sandbox.destroy"):
+            self.client.create("f", module("forker"), profile="medium")
+            for function in ("child", "daemon", "child"):
+                self.client.call("f", function)
+            host = self.client.info("f")["pid"]
+            tree = descendants(host) | {(host, proc_stat(host)[2])}
+            self.assertGreaterEqual(len(tree), 4)
+            self.client.rpc(method, id="f")
+            self.assertEqual([pid for pid, start in tree if is_alive(pid, start)], [], method)
+            if method != "sandbox.destroy":
+                self.client.destroy("f")
+
+    def test_a_start_that_hangs_is_stopped_at_once(self):
+        """Not when its start's time is over."""
+        path = os.path.join(self.daemon.folder, "blown")
+        for method in ("sandbox.stop", "sandbox.destroy"):
+            self.client.create("s", module("fuse"), profile="low", config={"path": path, "how": "hang"}, start_timeout_ms=600000)
+            with open(path, "w"):
+                pass
+            try:
+                self.kill_host("s")
+                wait_for(lambda: self.client.info("s")["status"] == "starting" and self.client.info("s")["pid"], "the start that hangs")
+                began = time.monotonic()
+                self.client.rpc(method, id="s")
+                self.assertLess(time.monotonic() - began, 10 * MULTIPLIER)
+            finally:
+                os.unlink(path)
+            if method == "sandbox.stop":
+                self.client.destroy("s")
+
+    def test_a_stable_time_ends_the_streak(self):
+        """Ready for a tenth longer than period_ms: the next restart is at once, and counts no more than one."""
+        self.client.create("x", module("crash_call"), period_ms=500, intensity=3)
+        for n in range(1, 5):
+            ready = time.monotonic()  # at the latest
+            wait_for(lambda: time.monotonic() - ready >= 0.55, "the stable time")
+            self.refused("crashed", self.client.call, "x", "segv")
+            self.assertEqual(self.up("x", n)["budget"]["allowed"], 3)
+        events = [e for e in self.client.events("x") if e["type"] == "sandbox.restarting"]
+        self.assertEqual([e["delay_ms"] for e in events], [0, 0, 0, 0])
+
     def test_the_window(self):
         """Ends that are further apart never trip it; one too many within it does; reset re-arms."""
         self.client.create("w", module("crash_call"), intensity=2, period_ms=1500)

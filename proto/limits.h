@@ -60,6 +60,11 @@
 /* ---- spawner ---- */
 #define LIMIT_SANDBOXES         16384
 #define LIMIT_JOBS              16     /* compile jobs at once */
+#define DEFAULT_OWNER_SANDBOXES    256 /* totals of each owner; an administrator's requests are exempt */
+#define DEFAULT_OWNER_MEMORY_BYTES (32ull << 30) /* as many sandboxes as that, of the usual max_memory */
+#define DEFAULT_OWNER_STORE_BYTES  (4ull << 30)
+#define DEFAULT_OWNER_JOBS         1   /* of two in all: a place is left for others */
+#define LIMIT_OWNERS_SHOWN         256 /* in daemon.info; how many more there are is said */
 #define LIMIT_FRESH_AT_ONCE     4      /* zygotes of a single host each, being made beside each other; further ones wait */
 #define DEFAULT_ZYGOTE_HOSTS    10000  /* of one zygote: those after it have another layout and stack canary; and what a zygote lost would not be lost for ever */
 #define DEFAULT_ZYGOTE_AGE_MS   3600000

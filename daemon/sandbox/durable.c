@@ -192,6 +192,7 @@ static void write_went_well(struct sandbox *sb, const struct write *w)
 		log_info("sandbox=%s what is in force is durable again", sb->spec.id);
 	}
 	k->failed = false;
+	owned_update(sb);
 }
 
 static void write_done(struct storage_job *job)
@@ -278,6 +279,7 @@ void durable_write(struct sandbox *sb)
 	struct write *w;
 	struct err e = ERR_INIT;
 
+	owned_update(sb);
 	if (!sb->spec.persist || sb->forgetting || sb->life.creating || !files_may_write(sb->control))
 		return;
 	w = write_new(sb, NULL);
@@ -383,6 +385,7 @@ void durable_life(struct sandbox *sb)
 void durable_object(struct sandbox *sb, const char *sha256)
 {
 	files_object_add(sb, sha256);
+	owned_update(sb);
 }
 
 /* From here on it refers to what its versions (and a candidate) say; the row of those before has been replaced. */
@@ -391,6 +394,7 @@ void durable_versions(struct sandbox *sb)
 	const char *keep[DURABLE_OBJECTS];
 	unsigned n = 0;
 
+	owned_update(sb);
 	if (sb->disk.pending > 0 || sb->disk.failed)
 		return; /* rows that refer to others may still stand */
 	for (size_t i = 0; i < sb->versions.n; i++)
@@ -409,6 +413,7 @@ static void state_take(struct sandbox *sb)
 	sb->disk.state_fd_bytes = sb->state_bytes;
 	sb->disk.state_drop = sb->disk.kept_there = false;
 	sb->disk.state_number++;
+	owned_update(sb);
 	if (sb->disk.state_fd < 0) {
 		err_sys(&e, ERR_IO, "cannot duplicate the descriptor of the state of %s", sb->spec.id);
 		write_failed(sb, &e);
@@ -434,6 +439,7 @@ void durable_state_dropped(struct sandbox *sb)
 		return;
 	sb->disk.state_drop = true;
 	sb->disk.state_number++;
+	owned_update(sb);
 }
 
 void durable_state_gone(struct sandbox *sb)
@@ -450,6 +456,7 @@ void durable_row_found(struct sandbox *sb, const struct database_row *row)
 	(void)snprintf(sb->disk.state_sha256, sizeof sb->disk.state_sha256, "%s", row->state_sha256);
 	sb->disk.state_bytes = row->state_bytes;
 	sb->disk.wanted = row->wanted;
+	owned_update(sb);
 }
 
 /* A state that an orderly stop had saved just then, and of which the row may not know yet; a cut reload's is not one. */

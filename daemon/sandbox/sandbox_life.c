@@ -221,6 +221,7 @@ static void sandbox_apply(struct sandbox *sb, const struct life_actions *a)
 		!(a->set & LIFE_DO_GONE))
 		sandbox_keep_spec(sb);
 	durable_life(sb);
+	owned_update(sb);
 	if (a->set & LIFE_DO_ANSWER)
 		life_answer(sb, a);
 	if (a->set & LIFE_DO_GONE)
@@ -254,6 +255,7 @@ void sandbox_status_changed(struct sandbox *sb)
 	if (status == sb->told || (sb->keeper && !sb->life.gone && sb->keeper->undecided(sb)))
 		return;
 	sb->told = status;
+	owned_update(sb);
 	events_add(sb->control->events, "sandbox.status", sb->spec.id, sb->spec.owner, "status", life_state_text(status));
 	waits_state(sb);
 	if (!sb->life.gone) /* then the reason is told with the rest */

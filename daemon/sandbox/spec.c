@@ -374,6 +374,7 @@ void sandbox_keep_spec(struct sandbox *sb)
 	struct spawner_message m;
 	int fd;
 
+	owned_update(sb);
 	sandbox_account(sb);
 	fd = spec_memfd(sb, false, &e);
 	if (fd < 0) {

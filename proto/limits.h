@@ -106,6 +106,7 @@
 #define LIMIT_WAITS           1024        /* sandbox.wait requests of one sandbox: each is a timer and a request line */
 #define LIMIT_STATE_BYTES     (4ull << 30)
 #define LIMIT_PATCH_BYTES     (48u << 10)  /* of state.set: it travels with the candidate in one message */
+#define LIMIT_KEPT_STATES       2           /* of one sandbox on disk: the newest that a stop or restart saved, and the one before it */
 #define LIMIT_LEFT_STATES       4           /* of one sandbox: states that its versions were left with, for rollback with state saved */
 #define LIMIT_LEFT_STATES_BYTES (64u << 20) /* of all of them together: they are memory beside the sandbox's own */
 #define LIMIT_HOST_BYTES_PER_TURN    (512u << 10) /* of bodies: each is scanned before it is used */

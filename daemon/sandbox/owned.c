@@ -37,8 +37,8 @@ static uint64_t state_bytes(const struct sandbox *sb)
 	if (!sb->spec.persist)
 		return sb->state_fd >= 0 ? sb->state_bytes : 0;
 	if (k->state_fd >= 0)
-		return k->state_fd_bytes;
-	return k->state_sha256[0] && !k->state_drop ? k->state_bytes : 0;
+		return k->state_fd_bytes + k->older.bytes;
+	return (k->state_sha256[0] && !k->state_drop ? k->state_bytes : 0) + k->older.bytes;
 }
 
 void owned_update(struct sandbox *sb)

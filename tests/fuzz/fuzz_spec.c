@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include "daemon/sandbox/shared_text.h"
 #include "daemon/sandbox/sandbox.h"
 #include "proto/clock.h"
 #include "proto/fd.h"
@@ -23,8 +24,8 @@ static void begin(struct sandbox *sb)
 static void end(struct sandbox *sb)
 {
 	spec_fini(&sb->spec);
-	free(sb->module);
-	free(sb->security);
+	sb->module = shared_text_free(sb->module);
+	sb->security = shared_text_free(sb->security);
 }
 
 /* Writes it as a spec; NULL: it has become too large. */

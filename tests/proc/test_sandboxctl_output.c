@@ -171,7 +171,7 @@ START_TEST(info_is_readable)
 		"function         get()\n",
 		"state            count: i64\n",
 		"later            {\"a\":1}\n",
-		"\nPROTECTION  ASKED  GOT   BY  WHY\nseccomp     on     none  -   not yet\n",
+		"\nPROTECTION  ASKED  GOT   BY  EXPOSURE  WHY\nseccomp     on     none  -   -         not yet\n",
 	};
 	struct fake *f;
 

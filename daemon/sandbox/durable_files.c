@@ -2,7 +2,7 @@
  *
  * Objects are counted here: a sandbox refers to one before its write is begun, and no longer after the row that doesn't name it is
  * committed. Removal is a storage job, so a sandbox that comes to refer to an object meanwhile puts it again behind the removal. Who
- * refers to a state is asked of the registry itself, since its hash is known to the storage thread first: the removal is a barrier. */
+ * refers to a state is asked of the registry as well, since its hash is known to the storage thread first: the removal is a barrier. */
 #include "daemon/sandbox/durable_files.h"
 
 #include <cjson/cJSON.h>
@@ -236,12 +236,6 @@ static void remove_later(struct control *c, const char *sha256, bool is_state)
 {
 	(void)names_add(&c->durable->to_remove, sha256, is_state);
 	remove_next(c);
-}
-
-void files_state_dropped(struct control *c, const char *sha256)
-{
-	if (sha256[0])
-		remove_later(c, sha256, true);
 }
 
 /* ---- everything, at the start ---- */

@@ -235,8 +235,9 @@ class Older(OwnCase):
         self.assertEqual(self.client.call("s", "get"), {"count": 107})
         self.client.rpc("sandbox.restart", id="s", state="fresh")
         wait_for(lambda: not self.files(), "both to be collected")
+        restarts = self.client.info("s")["restart_count"]
         self.kill_host()
-        self.assertEqual(self.up(4)["state_from"], "fresh")
+        self.assertEqual(self.up(restarts + 1)["state_from"], "fresh")
         self.client.call("s", "increment", by=5)
         self.save(0)
         self.assertEqual(len(self.files()), 1)

@@ -40,6 +40,8 @@ struct config {
 	uint64_t max_file_size_bytes;
 	uint32_t spare_hosts;                      /* of each profile in use: processes that wait for a sandbox; 0: none are made in advance */
 	uint32_t max_jobs;
+	uint32_t max_sandboxes_per_owner, max_jobs_per_owner; /* in total; 0: no limit. Administrators' requests are exempt */
+	uint64_t max_memory_per_owner, max_store_bytes_per_owner;
 	uint64_t compile_memory_bytes;
 	uint32_t compile_timeout_ms;
 	uint32_t shutdown_timeout_ms;              /* the daemon's own end */

@@ -64,6 +64,11 @@
 /* ---- spawner ---- */
 #define LIMIT_SANDBOXES         16384
 #define LIMIT_JOBS              16     /* compile jobs at once */
+#define DEFAULT_OWNER_SANDBOXES    256 /* totals of each owner; an administrator's requests are exempt */
+#define DEFAULT_OWNER_MEMORY_BYTES (32ull << 30) /* as many sandboxes as that, of the usual max_memory */
+#define DEFAULT_OWNER_STORE_BYTES  (4ull << 30)
+#define DEFAULT_OWNER_JOBS         1   /* of two in all: a place is left for others */
+#define LIMIT_OWNERS_SHOWN         256 /* in daemon.info; how many more there are is said */
 #define LIMIT_FRESH_AT_ONCE     4      /* zygotes of a single host each, being made beside each other; further ones wait */
 #define DEFAULT_ZYGOTE_HOSTS    10000  /* of one zygote: those after it have another layout and stack canary; and what a zygote lost would not be lost for ever */
 #define DEFAULT_ZYGOTE_AGE_MS   3600000
@@ -107,6 +112,7 @@
 #define LIMIT_WAITS           1024        /* sandbox.wait requests of one sandbox: each is a timer and a request line */
 #define LIMIT_STATE_BYTES     (4ull << 30)
 #define LIMIT_PATCH_BYTES     (48u << 10)  /* of state.set: it travels with the candidate in one message */
+#define LIMIT_KEPT_STATES       2           /* of one sandbox on disk: the newest that a stop or restart saved, and the one before it */
 #define LIMIT_LEFT_STATES       4           /* of one sandbox: states that its versions were left with, for rollback with state saved */
 #define LIMIT_LEFT_STATES_BYTES (64u << 20) /* of all of them together: they are memory beside the sandbox's own */
 #define LIMIT_HOST_BYTES_PER_TURN    (512u << 10) /* of bodies: each is scanned before it is used */

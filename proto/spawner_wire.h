@@ -44,6 +44,8 @@ struct control_begin {
 	uint16_t has_faults;        /* --fault was given */
 	uint32_t daemon_uid;        /* the spawner's: always an administrator */
 	uint32_t max_sandboxes, max_jobs;
+	uint32_t max_sandboxes_per_owner, max_jobs_per_owner; /* totals of each owner, 0: no limit */
+	uint64_t max_memory_per_owner, max_store_bytes_per_owner;
 	uint32_t compile_timeout_ms;
 	uint64_t compile_memory_bytes;
 	uint64_t max_memory_bytes, max_file_size_bytes; /* ceilings, 0: none */

@@ -21,6 +21,7 @@ struct rpc_keys;     /* daemon/front/rpc_key.h */
 struct durable;      /* daemon/sandbox/durable.h: what is on disk */
 struct doctor;       /* daemon/doctor/doctor.h */
 struct rpc_act;      /* daemon/front/rpc.h */
+struct owners;       /* daemon/sandbox/owners.h: totals per owner */
 
 struct control {
 	uv_loop_t *loop;
@@ -34,6 +35,7 @@ struct control {
 	struct log_store *logs;     /* NULL: logs are in memory only (tests) */
 	struct rpc_keys *keys;      /* NULL: no outcomes are kept (tests) */
 	struct durable *durable;
+	struct owners *owners;      /* NULL: nothing is counted (tests) */
 	struct doctor *doctor;      /* NULL: no examination is at work */
 	struct audit *audit;        /* daemon/observe/audit.h; NULL: nothing is recorded (tests) */
 	void (*acted)(struct control *c, const struct rpc_act *act); /* rpc.h; NULL: nobody wants to know (tests) */

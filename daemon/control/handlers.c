@@ -108,6 +108,7 @@ const struct rpc_done *daemon_info(struct control *c, struct rpc_request *r)
 	cJSON_AddNumberToObject(result, "uid", rpc_uid(r));
 	durable_json(c, result);
 	cJSON_AddStringToObject(result, "right", rpc_right(r));
+	owned_json(c, r, result);
 	cJSON_AddStringToObject(result, "socket", c->begin.socket_path);
 	cJSON_AddStringToObject(result, "state_dir", c->begin.state_dir);
 	return rpc_result(r, result);

@@ -33,7 +33,11 @@ static void create_start(struct sandbox *sb)
 static void create_code_done(struct code *k, const struct err *e)
 {
 	struct sandbox *sb = sandbox_of(k->ctx);
+	struct err over = ERR_INIT;
 
+	owned_update(sb); /* its compile job is over */
+	if (!e && !sb->forgetting && owned_check_object(sb, k->object->size, sb->request, &over) < 0)
+		e = &over;
 	if (sb->forgetting) {
 		/* destroyed meanwhile: its request was answered then */
 	} else if (e) {
@@ -101,6 +105,10 @@ const struct rpc_done *sandbox_create(struct control *c, struct rpc_request *r)
 	}
 	if (group_of_create(c, r, &group, &e) < 0 || spec_from_request(&spec, c, r, &e) < 0)
 		return rpc_error(r, &e, NULL);
+	if (owned_check_create(c, &spec, r, &e) < 0) {
+		spec_fini(&spec);
+		return rpc_error(r, &e, NULL);
+	}
 	spec.created_at_ms = registry_created_at(c->registry, spec.created_at_ms);
 	if (group) {
 		(void)snprintf(spec.group, sizeof spec.group, "%s", group->id);
@@ -127,6 +135,7 @@ const struct rpc_done *sandbox_create(struct control *c, struct rpc_request *r)
 	if (rpc_text(r, "source"))
 		sandbox_fact(sb, LIFE_COMPILE_BEGIN, LIFE_EXIT_NORMAL);
 	code_begin(k, c, r, NULL, create_code_done, sb);
+	owned_update(sb);
 	return rpc_pending(r);
 }
 
@@ -138,7 +147,7 @@ static const struct rpc_done *life_request(struct control *c, struct rpc_request
 	struct err e = ERR_INIT;
 	struct sandbox *sb = handler_sandbox(c, r, &e);
 
-	if (!sb)
+	if (!sb || ((type == LIFE_START || type == LIFE_RESTART) && owned_check_start(sb, r, &e) < 0))
 		return rpc_error(r, &e, NULL);
 	if (sb->create_code && type == LIFE_DESTROY)
 		code_cancel(sb->create_code);

@@ -14,6 +14,7 @@
 #include "daemon/control/handlers.h"
 #include "daemon/doctor/doctor.h"
 #include "daemon/sandbox/durable.h"
+#include "daemon/sandbox/owners.h"
 #include "daemon/sandbox/registry.h"
 #include "daemon/sandbox/sandbox.h"
 #include "daemon/control/shutdown.h"
@@ -184,9 +185,10 @@ static int control_start(struct control *c, struct err *e)
 	if (rpc_keys_open(c, CONTROL_FD_OUTCOMES, &outcome_owner, &c->keys, e) < 0)
 		return -1;
 	c->registry = registry_new();
+	c->owners = owners_new();
 	c->events = events_new(c->begin.incarnation);
 	c->audit = audit_new(c->begin.incarnation);
-	if (!c->registry || !c->events || !c->audit)
+	if (!c->registry || !c->owners || !c->events || !c->audit)
 		return err_set(e, ERR_INTERNAL, "no memory");
 	if (durable_new(c, e) < 0 || storage_start(c->loop, c->begin.state_dir, &c->storage, e) < 0)
 		return -1;
@@ -223,6 +225,7 @@ int main(int argc, char **argv)
 	}
 	uv_run(control.loop, UV_RUN_DEFAULT);
 	durable_free(&control);
+	control.owners = owners_free(control.owners);
 	events_free(control.events);
 	audit_free(control.audit);
 	return 0;

@@ -61,7 +61,9 @@ static const char *const results[METHOD__N] = {
 	[METHOD_DAEMON_PING] = "{pong: b, version: s}",
 	[METHOD_DAEMON_INFO] = ("{version: s, protocol: i, pid: i, control_pid: i, epoch: i, uptime_ms: i, rootless: b, sandboxes: i,"
 				" registry: {problems: [s], writes_pending: i, objects: i},"
-				" uid: i, right: s, socket: s, state_dir: s}"),
+				" uid: i, right: s, socket: s, state_dir: s,"
+				" owned: {sandboxes: {used: i, limit: i~}, memory: {used: i, limit: i~}, store_bytes: {used: i, limit: i~},"
+				" jobs: {used: i, limit: i~}}, owners?: [{uid: i, sandboxes: i, memory: i, store_bytes: i, jobs: i}], owners_left_off?: i}"),
 	[METHOD_DAEMON_DOCTOR] = ("{version: s, rootless: b, kernel: s, architecture: s, landlock_abi: i, cgroup: s,"
 				  " profiles: [{profile: s, works: b, birth_us: i~, error: s~, step: s~, missing: [s], security: [$protection]~}],"
 				  " remedies: [{protection: s, lost: s, get: s}],"

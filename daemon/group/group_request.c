@@ -481,13 +481,35 @@ static bool is_at_rest(const struct group *g)
 	return !g->tree || tree_root_state(g->tree) == TREE_ROOT_DOWN || tree_root_state(g->tree) == TREE_ROOT_FAILED;
 }
 
+/* What a start of all that is down in it would add to the totals of whoever asks. */
+static void start_adds(const struct group *g, uid_t owner, struct owner_share *more)
+{
+	size_t n;
+	struct member **list = group_members(g, &n);
+
+	for (size_t i = 0; list && i < n; i++) {
+		if (list[i]->group)
+			start_adds(list[i]->group, owner, more);
+		else
+			owned_add_start(list[i]->sandbox, owner, more);
+	}
+	free(list);
+}
+
+static int start_check(const struct control *c, const struct group *g, const struct rpc_request *r, struct err *e)
+{
+	struct owner_share more = { 0 };
+
+	start_adds(g, rpc_uid(r), &more);
+	return owned_check(c, rpc_uid(r), &more, r, e);
+}
+
 const struct rpc_done *group_start(struct control *c, struct rpc_request *r)
 {
 	struct err e = ERR_INIT;
 	struct group *g = group_seen(r, rpc_text(r, "id"), &e);
 
-	(void)c;
-	if (!g)
+	if (!g || start_check(c, g, r, &e) < 0)
 		return rpc_error(r, &e, NULL);
 	if (g->parent)
 		return child_group(g, r, PENDING_GROUP, TREE_ASK_RESTART);
@@ -515,8 +537,7 @@ const struct rpc_done *group_restart(struct control *c, struct rpc_request *r)
 	struct err e = ERR_INIT;
 	struct group *g = group_seen(r, rpc_text(r, "id"), &e);
 
-	(void)c;
-	if (!g)
+	if (!g || start_check(c, g, r, &e) < 0)
 		return rpc_error(r, &e, NULL);
 	if (g->parent)
 		return child_group(g, r, PENDING_RESTART_CHILD, TREE_ASK_TERMINATE);
@@ -610,6 +631,8 @@ const struct rpc_done *group_add(struct control *c, struct rpc_request *r)
 		err_set(&e, ERR_BAD_PARAM, "significant needs a group with auto_shutdown, and restart transient or temporary");
 	else if (!is_up(g))
 		err_set(&e, ERR_WRONG_STATE, "group %s is %s: start it first", g->id, group_status(g));
+	else
+		(void)owned_check_start(sb, r, &e);
 	if (!sb || e.code != ERR_OK)
 		return rpc_error(r, &e, NULL);
 	m = member_new(g, sb, NULL);

@@ -174,6 +174,13 @@ static void write_failed(struct sandbox *sb, const struct err *e)
 	log_error("sandbox=%s what is in force is not durable: %s", sb->spec.id, e->text);
 }
 
+static void older_set(struct older_state *o, const char *sha256, uint64_t bytes, bool is_bad)
+{
+	(void)snprintf(o->sha256, sizeof o->sha256, "%s", sha256);
+	o->bytes = bytes;
+	o->is_bad = is_bad;
+}
+
 static void write_went_well(struct sandbox *sb, const struct write *w)
 {
 	struct on_disk *k = &sb->disk;
@@ -182,16 +189,20 @@ static void write_went_well(struct sandbox *sb, const struct write *w)
 		fd_close(&k->state_fd);
 		k->state_drop = false;
 	}
-	if (strcmp(k->state_sha256, w->row.state_sha256) != 0)
-		files_state_dropped(sb->control, k->state_sha256);
+	if (w->delete_row)
+		k->older = (struct older_state){ 0 };
+	else if (w->row.state_sha256[0] && k->state_sha256[0] && strcmp(k->state_sha256, w->row.state_sha256) != 0)
+		older_set(&k->older, k->state_sha256, k->state_bytes, false);
 	k->has_row = !w->delete_row;
 	(void)snprintf(k->state_sha256, sizeof k->state_sha256, "%s", w->row.state_sha256);
 	k->state_bytes = w->row.state_bytes;
+	files_states_set(sb);
 	if (k->failed) {
 		events_add(sb->control->events, "sandbox.durable", sb->spec.id, sb->spec.owner, NULL, NULL);
 		log_info("sandbox=%s what is in force is durable again", sb->spec.id);
 	}
 	k->failed = false;
+	owned_update(sb);
 }
 
 static void write_done(struct storage_job *job)
@@ -278,6 +289,7 @@ void durable_write(struct sandbox *sb)
 	struct write *w;
 	struct err e = ERR_INIT;
 
+	owned_update(sb);
 	if (!sb->spec.persist || sb->forgetting || sb->life.creating || !files_may_write(sb->control))
 		return;
 	updated_note(sb);
@@ -384,6 +396,7 @@ void durable_life(struct sandbox *sb)
 void durable_object(struct sandbox *sb, const char *sha256)
 {
 	files_object_add(sb, sha256);
+	owned_update(sb);
 }
 
 /* From here on it refers to what its versions (and a candidate) say; the row of those before has been replaced. */
@@ -392,6 +405,7 @@ void durable_versions(struct sandbox *sb)
 	const char *keep[DURABLE_OBJECTS];
 	unsigned n = 0;
 
+	owned_update(sb);
 	if (sb->disk.pending > 0 || sb->disk.failed)
 		return; /* rows that refer to others may still stand */
 	for (size_t i = 0; i < sb->versions.n; i++)
@@ -409,7 +423,9 @@ static void state_take(struct sandbox *sb)
 	sb->disk.state_fd = fcntl(sb->state_fd, F_DUPFD_CLOEXEC, 3);
 	sb->disk.state_fd_bytes = sb->state_bytes;
 	sb->disk.state_drop = sb->disk.kept_there = false;
+	sb->disk.kept_is_row = true;
 	sb->disk.state_number++;
+	owned_update(sb);
 	if (sb->disk.state_fd < 0) {
 		err_sys(&e, ERR_IO, "cannot duplicate the descriptor of the state of %s", sb->spec.id);
 		write_failed(sb, &e);
@@ -431,10 +447,13 @@ void durable_state_dropped(struct sandbox *sb)
 
 	fd_close(&sb->disk.state_fd);
 	sb->disk.kept_there = false;
+	sb->disk.older = (struct older_state){ 0 };
+	files_states_set(sb);
 	if (!sb->spec.persist || !is_there)
 		return;
 	sb->disk.state_drop = true;
 	sb->disk.state_number++;
+	owned_update(sb);
 }
 
 void durable_state_gone(struct sandbox *sb)
@@ -445,12 +464,50 @@ void durable_state_gone(struct sandbox *sb)
 	durable_write(sb);
 }
 
+bool durable_has_older(const struct sandbox *sb)
+{
+	const struct on_disk *k = &sb->disk;
+
+	if (!sb->spec.persist || k->state_fd >= 0 || k->state_drop || !k->state_sha256[0])
+		return false;
+	return k->kept_is_row ? k->older.sha256[0] && !k->older.is_bad : sb->spec.policy.from_checkpoint;
+}
+
+void durable_state_older(struct sandbox *sb)
+{
+	struct on_disk *k = &sb->disk;
+	struct older_state good = k->older;
+
+	if (k->kept_is_row) {
+		older_set(&k->older, k->state_sha256, k->state_bytes, true);
+		(void)snprintf(k->state_sha256, sizeof k->state_sha256, "%s", good.sha256);
+		k->state_bytes = good.bytes;
+		files_states_set(sb);
+	}
+	k->kept_there = k->kept_is_row = true;
+	durable_write(sb);
+}
+
+void durable_states_found(struct sandbox *sb)
+{
+	struct on_disk *k = &sb->disk;
+
+	if (strcmp(k->older.sha256, k->state_sha256) == 0)
+		k->older = strcmp(k->elder.sha256, k->state_sha256) == 0 ? (struct older_state){ 0 } : k->elder;
+	k->elder = (struct older_state){ 0 };
+	files_states_set(sb);
+}
+
 void durable_row_found(struct sandbox *sb, const struct database_row *row)
 {
 	sb->disk.has_row = true;
-	(void)snprintf(sb->disk.state_sha256, sizeof sb->disk.state_sha256, "%s", row->state_sha256);
-	sb->disk.state_bytes = row->state_bytes;
+	if (!sb->disk.kept_there) { /* else the spec is right: the state before was taken, and the row not written any more */
+		(void)snprintf(sb->disk.state_sha256, sizeof sb->disk.state_sha256, "%s", row->state_sha256);
+		sb->disk.state_bytes = row->state_bytes;
+	}
 	sb->disk.wanted = row->wanted;
+	durable_states_found(sb);
+	owned_update(sb);
 }
 
 /* A state that an orderly stop had saved just then, and of which the row may not know yet; a cut reload's is not one. */
@@ -477,7 +534,8 @@ void durable_found(struct sandbox *sb, const struct database_row *row)
 	sb->disk.wanted = is_wanted(sb);
 	sb->disk.state = sb->life.state;
 	if (row)
-		differs = row->wanted != sb->disk.wanted || !spec_same_versions(sb, row->spec, row->spec_size);
+		differs = row->wanted != sb->disk.wanted || (sb->disk.kept_there && strcmp(row->state_sha256, sb->disk.state_sha256) != 0) ||
+			!spec_same_versions(sb, row->spec, row->spec_size);
 	if (has_stop_state(sb) && (!is_down || !row || row->wanted || !row->state_sha256[0])) {
 		state_take(sb);
 		differs = true;

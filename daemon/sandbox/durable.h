@@ -22,6 +22,13 @@ struct held_answer;
 
 #define DURABLE_OBJECTS (LIMIT_VERSIONS + 2) /* versions, a candidate, and one that was just pruned */
 
+/* The state before the newest: what a start falls back to. */
+struct older_state {
+	char sha256[SHA256_HEX_BYTES + 1]; /* "": none */
+	uint64_t bytes;
+	bool is_bad;             /* it was the newest, and is set aside: not to be begun from; there until another is saved */
+};
+
 /* A part of struct sandbox. */
 struct on_disk {
 	bool has_row;            /* a row of it was committed, by this process or an earlier one */
@@ -41,6 +48,9 @@ struct on_disk {
 	unsigned state_number;   /* counts what was saved and dropped */
 	unsigned state_begun;    /* the newest of these that a write carries */
 	bool kept_there;         /* the state that the life keeps is that of the row, and in no memfd */
+	bool kept_is_row;        /* it is that of the row, wherever it is; else a reload's */
+	struct older_state older, elder; /* elder: what is older where that is the same as the row's, until the row is known */
+	char state_refs[LIMIT_KEPT_STATES][SHA256_HEX_BYTES + 1]; /* files that stay on its account */
 	char objects[DURABLE_OBJECTS][SHA256_HEX_BYTES + 1]; /* referred to, in memory or in the row */
 	unsigned n_objects;
 	struct held_answer *answers, **answers_end;
@@ -69,6 +79,9 @@ void durable_versions(struct sandbox *sb);                   /* its versions hav
 void durable_state_saved(struct sandbox *sb);                /* state_fd is the sealed state of an orderly stop or restart */
 void durable_state_dropped(struct sandbox *sb);              /* a client wants it to begin anew */
 void durable_state_gone(struct sandbox *sb);                 /* its file can't be read */
+bool durable_has_older(const struct sandbox *sb);            /* than the one that its life keeps */
+void durable_state_older(struct sandbox *sb);                /* that one is set aside, the older one is what its life keeps now */
+void durable_states_found(struct sandbox *sb);               /* its spec and its row's state are read */
 /* The row is deleted, then its objects and its state, as far as nothing else refers to them. e: not durable; it may come back. */
 void durable_forget(struct sandbox *sb, void (*done)(struct sandbox *sb, const struct err *e));
 void durable_forgotten(struct sandbox *sb, bool ok); /* first thing in `done` */

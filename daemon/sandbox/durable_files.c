@@ -2,7 +2,7 @@
  *
  * Objects are counted here: a sandbox refers to one before its write is begun, and no longer after the row that doesn't name it is
  * committed. Removal is a storage job, so a sandbox that comes to refer to an object meanwhile puts it again behind the removal. Who
- * refers to a state is asked of the registry itself, since its hash is known to the storage thread first: the removal is a barrier. */
+ * refers to a state is asked of the registry as well, since its hash is known to the storage thread first: the removal is a barrier. */
 #include "daemon/sandbox/durable_files.h"
 
 #include <cjson/cJSON.h>
@@ -46,7 +46,7 @@ struct tombstones {
 };
 
 struct durable {
-	struct object_ref *refs;
+	struct object_ref *refs, *state_refs;
 	struct names to_remove;
 	bool removing;
 	unsigned writes;
@@ -70,6 +70,10 @@ void durable_free(struct control *c)
 		return;
 	HASH_ITER(hh, c->durable->refs, ref, next) {
 		HASH_DEL(c->durable->refs, ref); /* NOLINT(clang-analyzer-unix.Malloc): uthash keeps one table for all of them */
+		free(ref);
+	}
+	HASH_ITER(hh, c->durable->state_refs, ref, next) {
+		HASH_DEL(c->durable->state_refs, ref); /* NOLINT(clang-analyzer-unix.Malloc): likewise */
 		free(ref);
 	}
 	free(c->durable->to_remove.items);
@@ -202,11 +206,11 @@ static struct remove_job *remove_new(struct control *c, void (*work)(struct stor
 	return k;
 }
 
-static bool is_referred_to(const struct durable *k, const char *sha256)
+static bool is_referred_to(const struct object_ref *refs, const char *sha256)
 {
 	struct object_ref *ref = NULL;
 
-	HASH_FIND_STR(k->refs, sha256, ref);
+	HASH_FIND_STR(refs, sha256, ref);
 	return ref != NULL;
 }
 
@@ -224,7 +228,7 @@ static void remove_next(struct control *c)
 	job->names = k->to_remove;
 	k->to_remove = (struct names){ 0 };
 	for (size_t i = 0; i < job->names.n; i++)
-		job->names.items[i].keep = !job->names.items[i].is_state && is_referred_to(k, job->names.items[i].text);
+		job->names.items[i].keep = is_referred_to(job->names.items[i].is_state ? k->state_refs : k->refs, job->names.items[i].text);
 	storage_submit(c->storage, &job->job);
 }
 
@@ -232,12 +236,6 @@ static void remove_later(struct control *c, const char *sha256, bool is_state)
 {
 	(void)names_add(&c->durable->to_remove, sha256, is_state);
 	remove_next(c);
-}
-
-void files_state_dropped(struct control *c, const char *sha256)
-{
-	if (sha256[0])
-		remove_later(c, sha256, true);
 }
 
 /* ---- everything, at the start ---- */
@@ -273,6 +271,12 @@ static void collect_work(struct storage_job *job)
 		free(states.items);
 		return;
 	}
+	for (size_t i = 0; i < k->names.n; i++)
+		if (k->names.items[i].is_state && !names_add(&states, k->names.items[i].text, true)) {
+			free(states.items);
+			job->status = err_set(&job->err, ERR_INTERNAL, "no memory for the names of states");
+			return;
+		}
 	if (states.n > 0)
 		qsort(states.items, states.n, sizeof states.items[0], by_text);
 	n = folder_collect(dir, FOLDER_STATES, names_has, &states, &job->err);
@@ -287,17 +291,20 @@ static void collect_work(struct storage_job *job)
 void durable_collect(struct control *c)
 {
 	struct remove_job *job = remove_new(c, collect_work);
-	struct object_ref *ref;
+	bool fits = true;
 
 	if (!job)
 		return;
-	for (ref = c->durable->refs; ref; ref = ref->hh.next)
-		if (!names_add(&job->names, ref->sha256, false)) {
-			free(job->names.items);
-			free(job);
-			c->durable->removing = false;
-			return;
-		}
+	for (const struct object_ref *ref = c->durable->refs; ref; ref = ref->hh.next)
+		fits = fits && names_add(&job->names, ref->sha256, false);
+	for (const struct object_ref *ref = c->durable->state_refs; ref; ref = ref->hh.next)
+		fits = fits && names_add(&job->names, ref->sha256, true);
+	if (!fits) {
+		free(job->names.items);
+		free(job);
+		c->durable->removing = false;
+		return;
+	}
 	if (job->names.n > 0)
 		qsort(job->names.items, job->names.n, sizeof job->names.items[0], by_text);
 	storage_submit(c->storage, &job->job);
@@ -305,31 +312,49 @@ void durable_collect(struct control *c)
 
 /* ---- references to objects ---- */
 
-static void ref_take(struct durable *k, const char *sha256)
+static void ref_take(struct object_ref **refs, const char *sha256)
 {
 	struct object_ref *ref = NULL;
 
-	HASH_FIND_STR(k->refs, sha256, ref);
+	HASH_FIND_STR(*refs, sha256, ref);
 	if (!ref) {
 		ref = calloc(1, sizeof *ref);
 		if (!ref)
 			abort(); /* an object that isn't counted would be removed under its sandbox */
 		(void)snprintf(ref->sha256, sizeof ref->sha256, "%s", sha256);
-		HASH_ADD_STR(k->refs, sha256, ref);
+		HASH_ADD_STR(*refs, sha256, ref);
 	}
 	ref->n++;
 }
 
-static void ref_drop(struct control *c, const char *sha256)
+static void ref_drop(struct control *c, const char *sha256, bool is_state)
 {
-	struct object_ref *ref = NULL;
+	struct object_ref **refs = is_state ? &c->durable->state_refs : &c->durable->refs, *ref = NULL;
 
-	HASH_FIND_STR(c->durable->refs, sha256, ref);
+	HASH_FIND_STR(*refs, sha256, ref);
 	if (!ref || --ref->n > 0)
 		return;
-	HASH_DEL(c->durable->refs, ref);
+	HASH_DEL(*refs, ref);
 	free(ref);
-	remove_later(c, sha256, false);
+	remove_later(c, sha256, is_state);
+}
+
+void files_states_set(struct sandbox *sb)
+{
+	struct on_disk *k = &sb->disk;
+	char before[LIMIT_KEPT_STATES][SHA256_HEX_BYTES + 1];
+
+	if (!sb->spec.persist)
+		return;
+	memcpy(before, k->state_refs, sizeof before);
+	(void)snprintf(k->state_refs[0], sizeof k->state_refs[0], "%s", k->state_sha256);
+	(void)snprintf(k->state_refs[1], sizeof k->state_refs[1], "%s", k->older.sha256);
+	for (int i = 0; i < LIMIT_KEPT_STATES; i++)
+		if (k->state_refs[i][0])
+			ref_take(&sb->control->durable->state_refs, k->state_refs[i]);
+	for (int i = 0; i < LIMIT_KEPT_STATES; i++)
+		if (before[i][0])
+			ref_drop(sb->control, before[i], true);
 }
 
 static bool listed(const char *const *sha256, unsigned n, const char *one)
@@ -345,7 +370,7 @@ static void object_drop(struct sandbox *sb, const char *sha256)
 	char folder[LIMIT_PATH_BYTES + 1];
 
 	if (sb->spec.persist) {
-		ref_drop(sb->control, sha256);
+		ref_drop(sb->control, sha256, false);
 	} else if (!sb->forgetting) { /* else the spawner removes the whole folder */
 		sandbox_folder(sb, folder);
 		objects_remove_volatile(folder, sha256); /* one unlink in a tmpfs: not worth a job */
@@ -366,7 +391,7 @@ void files_object_add(struct sandbox *sb, const char *sha256)
 	}
 	(void)snprintf(k->objects[k->n_objects++], sizeof k->objects[0], "%s", sha256);
 	if (sb->spec.persist)
-		ref_take(sb->control->durable, sha256);
+		ref_take(&sb->control->durable->refs, sha256);
 }
 
 void files_objects_set(struct sandbox *sb, const char *const *sha256, unsigned n)
@@ -451,7 +476,7 @@ void files_tombstones_done(struct control *c, const struct tombstones *t)
 		for (size_t i = tombstones_count(k->tombstones); i-- > 0;)
 			if (strcmp(k->tombstones->items[i].id, t->items[n].id) == 0) {
 				for (unsigned j = 0; j < t->items[n].n_objects; j++)
-					ref_drop(c, t->items[n].objects[j]);
+					ref_drop(c, t->items[n].objects[j], false);
 				tombstone_remove(k, i);
 			}
 }

@@ -14,7 +14,7 @@ bool files_may_write(const struct control *c);
 void files_object_add(struct sandbox *sb, const char *sha256);
 /* It refers to these and no others; what nobody refers to any more is removed. */
 void files_objects_set(struct sandbox *sb, const char *const *sha256, unsigned n);
-void files_state_dropped(struct control *c, const char *sha256); /* "": nothing */
+void files_states_set(struct sandbox *sb); /* it refers to the states that disk.state_sha256 and disk.older name, and to no others */
 
 /* A row that could not be deleted: the next write of any sandbox tries it again. Its objects stay until then. */
 void files_tombstone_add(struct sandbox *sb);

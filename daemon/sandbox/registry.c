@@ -36,6 +36,7 @@ void registry_add(struct registry *r, struct sandbox *sb)
 	HASH_ADD_STR(r->by_id, spec.id, sb);
 	if (sb->spec.created_at_ms > r->newest_ms)
 		r->newest_ms = sb->spec.created_at_ms;
+	owned_registered(sb, true);
 }
 
 int64_t registry_created_at(struct registry *r, int64_t wall_ms)
@@ -57,6 +58,7 @@ void registry_sort(struct registry *r)
 void registry_remove(struct registry *r, struct sandbox *sb)
 {
 	HASH_DEL(r->by_id, sb);
+	owned_registered(sb, false);
 }
 
 size_t registry_count(const struct registry *r)

@@ -93,17 +93,24 @@ static bool is_refused(const struct sandbox *sb, const char *sha256, struct err 
 	return true;
 }
 
+/* Both objects are referred to until the reload is over, also where an old one goes then. */
+static bool is_too_much(const struct sandbox *sb, const struct code *k, struct err *e)
+{
+	return !versions_find_object(&sb->versions, k->sha256) && owned_check_object(sb, k->object->size, sb->reload.request, e) < 0;
+}
+
 static void code_done(struct code *k, const struct err *e)
 {
 	struct sandbox *sb = sandbox_of(k->ctx);
 	struct err wrong = ERR_INIT;
 
+	owned_update(sb); /* its compile job is over */
 	if (e) {
 		refuse(sb, e);
 	} else if (strcmp(k->sha256, versions_current(&sb->versions) ? versions_current(&sb->versions)->sha256 : "") == 0 &&
 		   sb->life.state == LIFE_RUNNING && !sb->reload.from_saved && !sb->reload.patch) {
 		answer_no_change(sb);
-	} else if (is_refused(sb, k->sha256, &wrong)) {
+	} else if (is_refused(sb, k->sha256, &wrong) || is_too_much(sb, k, &wrong)) {
 		refuse(sb, &wrong);
 	} else if (!sandbox_request(sb, LIFE_RELOAD_BEGIN, false, NULL)) {
 		err_set(&wrong, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, sandbox_status_text(sb));
@@ -152,7 +159,7 @@ const struct rpc_done *sandbox_reload(struct sandbox *sb, struct rpc_request *r)
 	char folder[LIMIT_PATH_BYTES + 1];
 	struct err e = ERR_INIT;
 
-	if (reload_check(sb, &e) < 0)
+	if (reload_check(sb, &e) < 0 || owned_check_job(sb->control, sb->spec.owner, r, &e) < 0)
 		return rpc_error(r, &e, NULL);
 	code = calloc(1, sizeof *code);
 	if (!code)
@@ -163,6 +170,7 @@ const struct rpc_done *sandbox_reload(struct sandbox *sb, struct rpc_request *r)
 	sandbox_hold(sb);
 	sandbox_folder(sb, folder);
 	code_begin(code, sb->control, r, sb->spec.persist ? NULL : folder, code_done, sb);
+	owned_update(sb);
 	return rpc_pending(r);
 }
 

@@ -92,6 +92,7 @@ static struct sandbox *row_sandbox(struct control *c, const struct database_row 
 		sb->disk.wanted = row->wanted;
 		(void)snprintf(sb->disk.state_sha256, sizeof sb->disk.state_sha256, "%s", row->state_sha256);
 		sb->disk.state_bytes = row->state_bytes;
+		sb->disk.kept_is_row = true;
 		return sb;
 	}
 	sandbox_discard(sb);
@@ -154,6 +155,7 @@ static void row_restore(struct control *c, const struct database_row *row)
 		return;
 	registry_add(c->registry, sb);
 	durable_versions(sb);
+	durable_states_found(sb);
 	boot.n_restored++;
 	sb->booting = true; /* so says what is held: a control that is followed before it has begun leaves it all to its successor */
 	fd = spec_memfd(sb, false, &e);

@@ -84,6 +84,7 @@ struct sandbox *sandbox_new(struct control *c, struct spec *spec_take, struct er
 static void sandbox_free(struct sandbox *sb)
 {
 	calls_refuse(&sb->calls, &sb->gone_error);
+	owned_update(sb);
 	durable_fini(sb);
 	reload_fini(&sb->reload);
 	spec_fini(&sb->spec);

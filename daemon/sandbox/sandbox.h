@@ -12,6 +12,7 @@
  *   probation.c (daemon/reload) decides; sandbox_probation.c holds what a new version may have to give way to
  *   take_over.c a new control finds it in the spawner's table
  *   durable.c   what of it is on disk; answers wait for that
+ *   owned.c     what it counts in its owner's totals; owners.c has these
  *   freeze.c    its processes are stopped and go on
  *   watch.c     the heartbeat
  *   overdue.c   the longest that a call may run
@@ -35,6 +36,7 @@
 #include "daemon/sandbox/code.h"
 #include "daemon/sandbox/durable.h"
 #include "daemon/sandbox/left_states.h"
+#include "daemon/sandbox/owned.h"
 #include "daemon/control/control.h"
 #include "daemon/sandbox/host_link.h"
 #include "daemon/front/rpc.h"
@@ -200,6 +202,10 @@ struct sandbox {
 	struct code *create_code;        /* while a create compiles and checks */
 	struct blob *create_object;      /* until it is durable */
 	struct on_disk disk;
+	struct {
+		bool is_in;              /* in the registry */
+		struct owner_share counted; /* of its owner's totals: owned_update alone writes it */
+	} owned;
 	char *create_warnings;
 	bool put_pending, put_failed;
 	bool hold_due;                   /* the spawner doesn't hold it: the next START asks for that too */

@@ -143,6 +143,27 @@ static void do_kill(struct sandbox *sb, enum life_kill why)
 	host_signal(sb, SPAWNER_SIGNAL_KILL);
 }
 
+/* Behind the drop of the state. The event says which it was, where it has a name, and what the next start begins with. */
+static void do_set_aside(struct sandbox *sb, const struct life_actions *a)
+{
+	bool has_older = a->set & LIFE_DO_TAKE_OLDER;
+	char bad[SHA256_HEX_BYTES + 1] = "";
+	struct json_out *o;
+
+	if (sb->disk.kept_is_row)
+		memcpy(bad, sb->disk.state_sha256, sizeof bad);
+	if (has_older)
+		durable_state_older(sb);
+	o = events_begin(sb->control->events, "sandbox.state_set_aside", sb->spec.id, sb->spec.owner);
+	json_out_text(o, "why", "starts from it failed twice");
+	json_out_text(o, "sha256", bad[0] ? bad : NULL);
+	json_out_text(o, "next", has_older ? "older" : "fresh");
+	json_out_text(o, "next_sha256", has_older ? sb->disk.state_sha256 : NULL);
+	events_end(sb->control->events);
+	log_warning("sandbox=%s starts from the kept state failed twice: the next one is %s", sb->spec.id,
+		has_older ? "from the one before it" : "fresh");
+}
+
 static void do_notes(struct sandbox *sb, const struct life_actions *a)
 {
 	struct events *ev = sb->control->events;
@@ -158,10 +179,6 @@ static void do_notes(struct sandbox *sb, const struct life_actions *a)
 	}
 	if (a->set & LIFE_DO_NOTE_CRASHED)
 		events_add(ev, "sandbox.crashed", sb->spec.id, sb->spec.owner, "reason", life_reason_text(a->reason));
-	if (a->set & LIFE_DO_SET_ASIDE) {
-		events_add(ev, "sandbox.state_set_aside", sb->spec.id, sb->spec.owner, "why", "starts from it failed twice");
-		log_warning("sandbox=%s starts from the kept state failed twice: the next one is fresh", sb->spec.id);
-	}
 	if (a->set & LIFE_DO_NOTE_RESTART) {
 		o = events_begin(ev, "sandbox.restarting", sb->spec.id, sb->spec.owner);
 		json_out_u64(o, "delay_ms", a->delay_ms);
@@ -200,6 +217,8 @@ static void sandbox_apply(struct sandbox *sb, const struct life_actions *a)
 		uv_timer_stop(&sb->life_timer);
 	if (a->set & LIFE_DO_DROP_STATE)
 		sandbox_drop_state(sb);
+	if (a->set & LIFE_DO_SET_ASIDE)
+		do_set_aside(sb, a);
 	if (a->set & LIFE_DO_CANCEL_TXN)
 		sandbox_txn_event(sb, TXN_EV_CANCEL, 0);
 	/* First: a successor must know that a host that doesn't answer was asked to stop, and who killed one. */
@@ -223,6 +242,7 @@ static void sandbox_apply(struct sandbox *sb, const struct life_actions *a)
 		!(a->set & LIFE_DO_GONE))
 		sandbox_keep_spec(sb);
 	durable_life(sb);
+	owned_update(sb);
 	if (a->set & LIFE_DO_ANSWER)
 		life_answer(sb, a);
 	if (a->set & LIFE_DO_GONE)
@@ -232,9 +252,9 @@ static void sandbox_apply(struct sandbox *sb, const struct life_actions *a)
 	sandbox_pump(sb);
 }
 
-static struct life_event event_of(enum life_event_type type)
+static struct life_event event_of(const struct sandbox *sb, enum life_event_type type)
 {
-	return (struct life_event){ .type = type, .now_ms = clock_monotonic_ms(), .random = arc4random() };
+	return (struct life_event){ .type = type, .now_ms = clock_monotonic_ms(), .random = arc4random(), .has_older = durable_has_older(sb) };
 }
 
 enum life_state sandbox_status(const struct sandbox *sb)
@@ -256,6 +276,7 @@ void sandbox_status_changed(struct sandbox *sb)
 	if (status == sb->told || (sb->keeper && !sb->life.gone && sb->keeper->undecided(sb)))
 		return;
 	sb->told = status;
+	owned_update(sb);
 	events_add(sb->control->events, "sandbox.status", sb->spec.id, sb->spec.owner, "status", life_state_text(status));
 	waits_state(sb);
 	if (!sb->life.gone) /* then the reason is told with the rest */
@@ -300,7 +321,7 @@ static void apply_and_drain(struct sandbox *sb, const struct life_actions *first
 void sandbox_fact(struct sandbox *sb, enum life_event_type type, enum life_exit exit)
 {
 	const struct life_actions none = { 0 };
-	struct life_event ev = event_of(type);
+	struct life_event ev = event_of(sb, type);
 
 	ev.exit = exit;
 	ev.unbegun = sb->host && !sb->host->told;
@@ -344,7 +365,7 @@ void sandbox_boot(struct sandbox *sb, bool wanted, uint32_t delay_ms)
 
 bool sandbox_request(struct sandbox *sb, enum life_event_type type, bool keep_state, struct rpc_request *r)
 {
-	struct life_event ev = event_of(type);
+	struct life_event ev = event_of(sb, type);
 	const struct life was = sb->life;
 	enum life_state before = was.state;
 	enum life_request pending = was.pending;

@@ -105,6 +105,7 @@ static void do_quiesce(struct sandbox *sb)
 static void do_make_state(struct sandbox *sb, uint64_t bytes)
 {
 	fd_close(&sb->state_fd);
+	sb->disk.kept_is_row = false;
 	sb->state_fd = FAULT(RELOAD_MAKE) ? -1 : memfd_create("state", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (sb->state_fd >= 0 && ftruncate(sb->state_fd, (off_t)bytes) == 0) {
 		sb->state_bytes = bytes;

@@ -284,6 +284,51 @@ static void kept_there_load(struct on_disk *k, struct json_span saved)
 		k->state_sha256[0] = '\0';
 }
 
+/* The newest is first. Where a newer one is on its way to the disk, whose name isn't known yet, the row's is older than it; or is the same. */
+static void older_save(const struct older_state *o, struct json_out *to)
+{
+	if (!o->sha256[0])
+		return;
+	json_out_object(to, NULL);
+	json_out_text(to, "sha256", o->sha256);
+	json_out_u64(to, "bytes", o->bytes);
+	json_out_bool(to, "bad", o->is_bad);
+	json_out_object_end(to);
+}
+
+static void older_states_save(const struct on_disk *k, struct json_out *o)
+{
+	struct older_state row = { .bytes = k->state_bytes };
+
+	if (k->state_fd >= 0)
+		(void)snprintf(row.sha256, sizeof row.sha256, "%s", k->state_sha256);
+	json_out_bool(o, "kept_is_row", k->kept_is_row);
+	json_out_array(o, "older_states");
+	older_save(&row, o);
+	older_save(&k->older, o);
+	json_out_array_end(o);
+}
+
+static void older_states_load(struct on_disk *k, struct json_span top)
+{
+	struct json_span all = json_get(top, "older_states"), key, value;
+	struct older_state *const to[] = { &k->older, &k->elder };
+	size_t n = 0;
+
+	k->kept_is_row = json_type(json_get(top, "kept_is_row")) == 't';
+	if (json_type(all) != '[')
+		return;
+	for (struct json_iter it = json_iter_begin(all); n < sizeof to / sizeof to[0] && json_iter_next(&it, &key, &value);) {
+		struct older_state o = { .is_bad = true };
+
+		if (json_type(value) != '{' || json_string(json_get(value, "sha256"), o.sha256, sizeof o.sha256) != SHA256_HEX_BYTES ||
+			!name_is_sha256(o.sha256, SHA256_HEX_BYTES) || !json_u64(json_get(value, "bytes"), &o.bytes) ||
+			!json_bool(json_get(value, "bad"), &o.is_bad))
+			return; /* of no use; what came before it is */
+		*to[n++] = o;
+	}
+}
+
 static void versions_as_committed(const struct sandbox *sb, struct json_out *o)
 {
 	struct versions v = sb->versions;
@@ -321,6 +366,7 @@ char *spec_text(const struct sandbox *sb, enum spec_form form, size_t *ret_size,
 	updated_save(sb, &o);
 	counted_save(sb, &o);
 	kept_there_save(sb, &o);
+	older_states_save(&sb->disk, &o);
 	if (form == SPEC_WITH_CANDIDATE) {
 		version_save(&sb->candidate, &o, "candidate");
 		json_out_u64(&o, "candidate_serial", sb->candidate_serial);
@@ -379,6 +425,7 @@ void sandbox_keep_spec(struct sandbox *sb)
 	struct spawner_message m;
 	int fd;
 
+	owned_update(sb);
 	sandbox_account(sb);
 	updated_note(sb);
 	fd = spec_memfd(sb, false, &e);
@@ -524,6 +571,7 @@ int spec_load(struct sandbox *sb, const char *json, size_t size, struct err *e)
 	s->persist = !json_get(top, "persist").at || json_type(json_get(top, "persist")) == 't';
 	sb->was_gone = json_type(json_get(top, "gone")) == 't';
 	kept_there_load(&sb->disk, json_get(top, "kept_on_disk"));
+	older_states_load(&sb->disk, top);
 	sb->booting = json_bool(json_get(top, "boot"), &sb->disk.wanted);
 	(void)get_text(top, "state_from", sb->state_from, sizeof sb->state_from);
 	last_exit_load(&sb->last_exit, json_get(top, "last_exit"));

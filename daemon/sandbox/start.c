@@ -87,6 +87,7 @@ static void state_read(struct sandbox *sb, struct place *p)
 		return;
 	}
 	sb->disk.kept_there = false;
+	sb->disk.kept_is_row = true;
 	fd_close(&sb->state_fd);
 	sb->state_fd = fd_take(&p->state_fd);
 	sb->state_bytes = p->state_bytes;

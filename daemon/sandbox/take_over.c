@@ -178,7 +178,7 @@ static struct sandbox *entry_sandbox(struct control *c, struct entry *en, struct
 static void adopt(struct sandbox *sb, enum life_found found, enum life_exit exit, int64_t started_ms)
 {
 	struct life_finding f = { .found = found, .exit = exit, .has_state = sb->state_fd >= 0 || sb->disk.kept_there,
-		.started_ms = started_ms, .frozen = sb->host && sb->host->frozen, .random = arc4random() };
+		.has_older = durable_has_older(sb), .started_ms = started_ms, .frozen = sb->host && sb->host->frozen, .random = arc4random() };
 
 	sandbox_adopt(sb, &f);
 	if (sb->control->table_read) /* else durable_found follows, when all rows are read */
@@ -360,6 +360,8 @@ static void resolve(struct sandbox *sb, const struct host_message *status, bool 
 		sandbox_fact(sb, phase == HOST_PHASE_EMPTY ? LIFE_FOUND_EMPTY : LIFE_READY, LIFE_EXIT_NORMAL);
 	if (!sb->host)
 		return;
+	if (what == TXN_TAKE_UNDO && phase == HOST_PHASE_SERVING && f.recorded_serial == 0 && f.host_candidate == 0 && sb->life.checkpoint)
+		what = TXN_TAKE_NOTHING; /* the state that is kept is no trace of a reload: it is what its next start begins with */
 	if (what == TXN_TAKE_UNDO) {
 		undo(sb, phase);
 	} else if (what == TXN_TAKE_COMPLETE) {

@@ -53,6 +53,10 @@ static void begin_fill(const struct spawner *sp, struct control_begin *b)
 	b->daemon_uid = geteuid();
 	b->max_sandboxes = c->max_sandboxes;
 	b->max_jobs = c->max_jobs;
+	b->max_sandboxes_per_owner = c->max_sandboxes_per_owner;
+	b->max_memory_per_owner = c->max_memory_per_owner;
+	b->max_store_bytes_per_owner = c->max_store_bytes_per_owner;
+	b->max_jobs_per_owner = c->max_jobs_per_owner;
 	b->compile_timeout_ms = c->compile_timeout_ms;
 	b->compile_memory_bytes = c->compile_memory_bytes;
 	b->max_memory_bytes = c->max_memory_bytes;

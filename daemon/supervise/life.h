@@ -20,7 +20,7 @@
  * state, if there is one, else fresh;
  * - `checkpoint`: the spawner holds an older state, from which a restart by policy begins where the policy says so (from_checkpoint): the one
  * that the running process itself began with. A state from which two starts by policy have failed is set aside (SET_ASIDE), and the next
- * start is fresh;
+ * start is from the one before it, where the engine has one (has_older: TAKE_OLDER), else fresh;
  * - frozen: no process of it runs. What it was asked to do waits; a stop, a restart or a destroy thaws it first.
  *
  * With a transaction (daemon/reload/transaction.h) at work, life hears of it when it is FINISHED. The host
@@ -126,6 +126,7 @@ struct life_event {
 	bool by_daemon;      /* nobody asked: explain says nothing of the request */
 	uint32_t random;     /* any number; the back-off's jitter is made of it */
 	enum life_exit exit; /* EXITED, RELOAD_DIED_SEALED */
+	bool has_older;      /* the engine has a state older than the kept one, which a start may begin from */
 	bool unbegun;        /* HOST_FAILED: before it was told what to load, so that it isn't the kept state's fault */
 };
 
@@ -150,7 +151,8 @@ enum life_result { LIFE_TAKEN, LIFE_REFUSED, LIFE_IGNORED };
 #define LIFE_DO_THAW         0x4000u /* before all others: the spawner lets its processes go on */
 #define LIFE_DO_FREEZE       0x8000u /* the spawner stops every process of it */
 #define LIFE_DO_SET_ASIDE    0x10000u /* with DROP_STATE: the state dropped is one that starts failed from */
-#define LIFE_DO__ALL         0x1ffffu
+#define LIFE_DO_TAKE_OLDER   0x20000u /* with SET_ASIDE, behind DROP_STATE: the state before it is the kept one now */
+#define LIFE_DO__ALL         0x3ffffu
 #define LIFE_DO_GONE         0x2000u /* no process, nothing wanted: FORGET it. The last action of a life */
 
 enum life_from {
@@ -235,6 +237,7 @@ struct life_finding {
 	enum life_found found;
 	enum life_exit exit;
 	bool has_state;     /* the spawner keeps a state */
+	bool has_older;     /* as in an event */
 	bool frozen;        /* its processes are stopped by the spawner */
 	uint32_t random;    /* as in an event */
 	int64_t started_ms; /* of the process */

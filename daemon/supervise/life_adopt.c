@@ -202,6 +202,7 @@ void life_adopt(struct life *l, const struct life_policy *p, const struct life_f
 	const struct life_event ev = { .type = LIFE_EXITED,
 		.now_ms = now_ms,
 		.random = found->random,
+		.has_older = found->has_older,
 		.exit = found->found == LIFE_FOUND_EXITED ? found->exit : LIFE_EXIT_ERROR };
 	struct step s = { .l = l, .p = p, .ev = &ev, .out = out };
 	bool alive = found->found != LIFE_FOUND_NONE && found->found != LIFE_FOUND_EXITED;

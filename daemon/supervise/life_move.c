@@ -69,6 +69,10 @@ static void move_restore_failed(struct step *s, enum life_reason reason)
 	move_state_drop(s);
 	l->restore_tries = 0;
 	s->out->set |= LIFE_DO_SET_ASIDE;
+	if (s->ev->has_older && !SEEDED(13)) {
+		s->out->set |= LIFE_DO_TAKE_OLDER;
+		l->kept = true;
+	}
 }
 
 void move_answer(struct step *s, bool ok, enum life_reason reason)

@@ -37,7 +37,9 @@ static bool same(const struct config *a, const struct config *b)
 		a->everyone_operates == b->everyone_operates && a->uid_first == b->uid_first && a->uid_count == b->uid_count &&
 		a->max_sandboxes == b->max_sandboxes && a->max_memory_bytes == b->max_memory_bytes &&
 		a->max_processes == b->max_processes && a->max_open_files == b->max_open_files &&
-		a->max_file_size_bytes == b->max_file_size_bytes && a->max_jobs == b->max_jobs && a->spare_hosts == b->spare_hosts &&
+		a->max_file_size_bytes == b->max_file_size_bytes && a->max_jobs == b->max_jobs &&
+		a->max_sandboxes_per_owner == b->max_sandboxes_per_owner && a->max_memory_per_owner == b->max_memory_per_owner &&
+		a->max_store_bytes_per_owner == b->max_store_bytes_per_owner && a->max_jobs_per_owner == b->max_jobs_per_owner && a->spare_hosts == b->spare_hosts &&
 		a->compile_memory_bytes == b->compile_memory_bytes && a->compile_timeout_ms == b->compile_timeout_ms;
 }
 

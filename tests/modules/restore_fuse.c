@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A module like tally that can't be made from a state while the file named in the state is there: it dies in restore. */
+ * A module like tally that can't be made from a state while the file named in the state is there, or the one with the state's count behind
+ * that name: it dies in restore. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -28,9 +30,11 @@ static int save(struct sbx *x, void *self)
 static int restore(struct sbx *x, void *self)
 {
 	const struct tally *t = self;
+	char mine[512];
 
 	(void)x;
-	if (access(t->path, F_OK) == 0)
+	(void)snprintf(mine, sizeof mine, "%s.%lld", t->path, (long long)t->count);
+	if (access(t->path, F_OK) == 0 || access(mine, F_OK) == 0)
 		abort();
 	return 0;
 }

@@ -47,6 +47,10 @@ START_TEST(defaults_of_root)
 	ck_assert_uint_eq(c.max_memory_bytes, 0);
 	ck_assert_uint_eq(c.spare_hosts, DEFAULT_SPARES);
 	ck_assert_uint_eq(c.max_jobs, 2);
+	ck_assert_uint_eq(c.max_sandboxes_per_owner, DEFAULT_OWNER_SANDBOXES);
+	ck_assert_uint_eq(c.max_memory_per_owner, DEFAULT_OWNER_MEMORY_BYTES);
+	ck_assert_uint_eq(c.max_store_bytes_per_owner, DEFAULT_OWNER_STORE_BYTES);
+	ck_assert_uint_eq(c.max_jobs_per_owner, DEFAULT_OWNER_JOBS);
 	ck_assert_uint_eq(c.compile_timeout_ms, DEFAULT_COMPILE_TIMEOUT_MS);
 	ck_assert_uint_eq(c.shutdown_timeout_ms, DEFAULT_DAEMON_SHUTDOWN_MS);
 	ck_assert_uint_eq(c.zygote_hosts, DEFAULT_ZYGOTE_HOSTS);
@@ -126,6 +130,10 @@ START_TEST(every_key)
 		"max_file_size_bytes = 7\n"
 		"spare_hosts = 9\n"
 		"max_jobs = 8\n"
+		"max_sandboxes_per_owner = 11\n"
+		"max_memory_per_owner = 12\n"
+		"max_store_bytes_per_owner = 13\n"
+		"max_jobs_per_owner = 0\n"
 		"compile_memory_bytes = 16777216\n"
 		"compile_timeout_ms = 100\n"
 		"shutdown_timeout_ms = 1000\n"
@@ -159,6 +167,10 @@ START_TEST(every_key)
 	ck_assert_uint_eq(c.max_file_size_bytes, 7);
 	ck_assert_uint_eq(c.spare_hosts, 9);
 	ck_assert_uint_eq(c.max_jobs, 8);
+	ck_assert_uint_eq(c.max_sandboxes_per_owner, 11);
+	ck_assert_uint_eq(c.max_memory_per_owner, 12);
+	ck_assert_uint_eq(c.max_store_bytes_per_owner, 13);
+	ck_assert_uint_eq(c.max_jobs_per_owner, 0);
 	ck_assert_uint_eq(c.compile_memory_bytes, 16777216);
 	ck_assert_uint_eq(c.compile_timeout_ms, 100);
 	ck_assert_uint_eq(c.shutdown_timeout_ms, 1000);
@@ -169,7 +181,7 @@ START_TEST(every_key)
 	ck_assert_uint_eq(c.administrator_groups[0], 27);
 	ck_assert_uint_eq(c.n_operator_groups, 1);
 	ck_assert_uint_eq(c.operator_groups[0], 100);
-	ck_assert_uint_eq(n, 23);
+	ck_assert_uint_eq(n, 27);
 	for (size_t i = 0; i < n; i++)
 		ck_assert_msg(strstr(text, names[i]), "%s isn't tested", names[i]);
 	ck_assert_int_eq(parse(&c, "operators = *", &e), 0);
@@ -250,6 +262,11 @@ static const struct {
 	{ "max_sandboxes = 16385", ERR_BAD_PARAM, 1, "max_sandboxes", "" },
 	{ "spare_hosts = 17", ERR_BAD_PARAM, 1, "spare_hosts", "" },
 	{ "max_jobs = 17", ERR_BAD_PARAM, 1, "max_jobs", "" },
+	{ "max_sandboxes_per_owner = 16385", ERR_BAD_PARAM, 1, "max_sandboxes_per_owner", "" },
+	{ "max_memory_per_owner = 1G", ERR_BAD_PARAM, 1, "max_memory_per_owner", "" },
+	{ "max_store_bytes_per_owner = -1", ERR_BAD_PARAM, 1, "max_store_bytes_per_owner", "" },
+	{ "max_jobs_per_owner = 17", ERR_BAD_PARAM, 1, "max_jobs_per_owner", "" },
+	{ "max_jobs_per_user = 1", ERR_UNKNOWN_PARAM, 1, "max_jobs_per_user", "max_jobs_per_owner" },
 	{ "max_memory_bytes = 9223372036854775808", ERR_BAD_PARAM, 1, "max_memory_bytes", "" },
 	{ "max_memory_bytes = 99999999999999999999999999", ERR_BAD_PARAM, 1, "max_memory_bytes", "" },
 	{ "max_memory_bytes = 1K", ERR_BAD_PARAM, 1, "max_memory_bytes", "" },

@@ -21,7 +21,7 @@ static int seeded;
 
 #include "tests/support/check_main.h"
 
-#define BUGS 12
+#define BUGS 13
 #define ENTRIES 4  /* of the budget that can make a difference under the policies below */
 #define T0   100000 /* the time that every state of the exploration is shifted to */
 
@@ -110,6 +110,11 @@ static const char *actions_do(struct world *w, const struct life_actions *out)
 	if (out->set & LIFE_DO_DROP_STATE) {
 		MUST(m->kept, "a state is dropped that isn't kept");
 		m->kept = 0;
+	}
+	MUST(!(out->set & LIFE_DO_SET_ASIDE) || out->set & LIFE_DO_DROP_STATE, "a state is set aside and stays");
+	if (out->set & LIFE_DO_TAKE_OLDER) {
+		MUST(out->set & LIFE_DO_SET_ASIDE, "an older state is taken without need");
+		m->kept = 1;
 	}
 	wrong = actions_process(w, out);
 	MUST(wrong == NULL, wrong);
@@ -360,6 +365,11 @@ static const char *step_check(
 		wrong = actions_do(w, &out);
 	}
 	MUST(wrong == NULL, wrong);
+	if (out.set & LIFE_DO_SET_ASIDE) {
+		MUST(before.l.kept && before.l.restore_tries == RESTORE_TRIES - 1, "a state is set aside before its time");
+		MUST(!(out.set & LIFE_DO_TAKE_OLDER) == !ev->has_older, "an older state is not tried, or one that isn't there");
+		MUST(!(out.set & LIFE_DO_BEGIN_START) || (out.from == LIFE_FROM_KEPT) == ev->has_older, "what follows a state that is set aside");
+	}
 	if (ev->type == LIFE_SAVE_FAILED && before.m.waiting == LIFE_REQUEST_RESTART)
 		MUST(w->l.state == LIFE_RUNNING && out.reason == LIFE_REASON_SAVE_FAILED,
 			"a cold restart that nobody asked for");
@@ -515,6 +525,7 @@ static const char *offer(struct seen *s, const struct world *from, const struct 
 	if (variant & 1 && t != LIFE_START && t != LIFE_STOP && t != LIFE_RESTART && t != LIFE_EXITED &&
 		t != LIFE_RELOAD_DIED_SEALED)
 		return NULL; /* neither keep_state nor exit means anything to it */
+	ev.has_older = variant & 4;
 	ev.exit = variant & 1 ? LIFE_EXIT_NORMAL : from->m.kill_sent ? LIFE_EXIT_KILLED : LIFE_EXIT_ERROR;
 	if (t == LIFE_TIMER && from->m.timer)
 		ev.now_ms = from->l.timer_at_ms;
@@ -541,6 +552,7 @@ static const char *offer_adopt(struct seen *s, const struct world *from, const s
 		.exit = variant & 1 ? LIFE_EXIT_NORMAL : LIFE_EXIT_ERROR,
 		.has_state = variant & 2,
 		.frozen = variant & 4,
+		.has_older = variant & 8,
 		.started_ms = T0 - 50 };
 	struct world w;
 	const char *wrong;
@@ -564,8 +576,10 @@ static const char *explore_world(
 	for (t = 0; t < LIFE_EVENT__N && wrong == NULL; t++)
 		for (variant = 0; variant < (from->m.timer ? 2 : 4) && wrong == NULL; variant++)
 			wrong = offer(s, from, p, (enum life_event_type)t, variant, ret_steps);
+	for (variant = 4; variant < (from->m.timer ? 6 : 8) && wrong == NULL; variant++) /* the one event that an older state means anything to */
+		wrong = offer(s, from, p, LIFE_EXITED, variant, ret_steps);
 	for (t = 0; t < LIFE_FOUND__N && wrong == NULL; t++)
-		for (variant = 0; variant < 8 && wrong == NULL; variant += t == LIFE_FOUND_EXITED ? 1 : 2)
+		for (variant = 0; variant < 16 && wrong == NULL; variant += t == LIFE_FOUND_EXITED ? 1 : 2)
 			wrong = offer_adopt(s, from, p, (enum life_found)t, variant, ret_steps);
 	return wrong != NULL || from->m.gone ? wrong : destroy_ends(*from, p);
 }

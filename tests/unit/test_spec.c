@@ -100,5 +100,49 @@ START_TEST(what_is_none_is_refused_with_a_reason)
 }
 END_TEST
 
-CHECK_MAIN("spec", tcase_add_test(tc, a_good_one_is_read); tcase_add_test(tc, when_it_was_changed_and_what_was_counted);
+#define SHB "1123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define OLDER(text) "{" HEAD POLICY VERSIONS ",\"older_states\":" text TAIL "}"
+#define A    "{\"sha256\":\"" SHA "\",\"bytes\":7,\"bad\":false}"
+#define B    "{\"sha256\":\"" SHB "\",\"bytes\":8,\"bad\":true}"
+
+/* Of the two names the first that isn't the row's state is meant. What can't be read is no state, and costs the spec nothing. */
+START_TEST(older_states)
+{
+	static const struct {
+		const char *json, *row, *older;
+		uint64_t bytes;
+		bool is_bad;
+	} rows[] = {
+		{ OLDER("[]"), SHA, "", 0, false },
+		{ OLDER("[" A "]"), "", SHA, 7, false },
+		{ OLDER("[" A "]"), SHB, SHA, 7, false },
+		{ OLDER("[" A "]"), SHA, "", 0, false },
+		{ OLDER("[" A "," B "]"), SHA, SHB, 8, true },
+		{ OLDER("[" A "," B "]"), SHB, SHA, 7, false },
+		{ OLDER("[" B "," A "," A "]"), "", SHB, 8, true },
+		{ OLDER("[" A "," A "]"), SHA, "", 0, false },
+		{ OLDER("[7," A "]"), "", "", 0, false },
+		{ OLDER("[" A ",{}]"), "", SHA, 7, false },
+		{ OLDER("{\"a\":" A "}"), "", "", 0, false },
+		{ OLDER("[{\"sha256\":\"../x\",\"bytes\":7,\"bad\":false}]"), "", "", 0, false },
+		{ OLDER("[{\"sha256\":\"" SHA "0\",\"bytes\":7,\"bad\":false}]"), "", "", 0, false },
+		{ OLDER("[{\"sha256\":\"" SHA "\",\"bytes\":-1,\"bad\":false}]"), "", "", 0, false },
+		{ OLDER("[{\"sha256\":\"" SHA "\",\"bytes\":7}]"), "", "", 0, false },
+		{ OLDER("[{\"sha256\":\"" SHA "\",\"bytes\":7,\"bad\":0}]"), "", "", 0, false },
+	};
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		ck_assert_msg(load(rows[i].json) == 0, "row %zu: %s", i, e.text);
+		sb.spec.persist = false; /* nothing is counted here */
+		(void)snprintf(sb.disk.state_sha256, sizeof sb.disk.state_sha256, "%s", rows[i].row);
+		durable_states_found(&sb);
+		ck_assert_msg(strcmp(sb.disk.older.sha256, rows[i].older) == 0, "row %zu: %s", i, sb.disk.older.sha256);
+		ck_assert_msg(sb.disk.older.bytes == rows[i].bytes && sb.disk.older.is_bad == rows[i].is_bad, "row %zu", i);
+		ck_assert_str_eq(sb.disk.elder.sha256, "");
+		unload();
+	}
+}
+END_TEST
+
+CHECK_MAIN("spec", tcase_add_test(tc, older_states); tcase_add_test(tc, a_good_one_is_read); tcase_add_test(tc, when_it_was_changed_and_what_was_counted);
 	tcase_add_test(tc, what_is_none_is_refused_with_a_reason);)

@@ -109,6 +109,9 @@ static void place_done(struct storage_job *job)
 	p->placed(sb, p->serial, job->status == 0 ? NULL : &job->err);
 	fd_close(&p->state_fd);
 	free(p);
+	sb->placing--;
+	if (sb->forget_due)
+		sandbox_forget(sb);
 	sandbox_release(sb);
 }
 
@@ -146,6 +149,7 @@ static void place_submit(struct sandbox *sb, struct blob *object, const char *sh
 	}
 	if (serial != 0)
 		sandbox_path(sb, serial, p->path);
+	sb->placing++;
 	sandbox_hold(sb);
 	storage_submit(sb->control->storage, &p->job);
 }
@@ -308,6 +312,8 @@ static void place_now(struct sandbox *sb)
 	const struct version *v = sandbox_running_version(sb);
 
 	sb->place_due = false;
+	if (sb->forgetting)
+		return; /* its folder goes, or is another's */
 	if (v && place_again(sb, v)) {
 		sb->placed_serial = sb->last_serial;
 		return;

@@ -23,7 +23,6 @@ static void create_start(struct sandbox *sb)
 {
 	struct err e = ERR_INIT;
 
-	sb->hold_due = true;
 	if (sandbox_request(sb, LIFE_CREATE_START, false, sb->request))
 		return;
 	err_set(&e, ERR_WRONG_STATE, "create of %s was overtaken by another request", sb->spec.id);
@@ -97,6 +96,7 @@ const struct rpc_done *sandbox_create(struct control *c, struct rpc_request *r)
 		err_set(&e, ERR_INTERNAL, "no memory for another sandbox");
 		return rpc_error(r, &e, NULL);
 	}
+	sb->hold_due = true;
 	if (group && !member_new(group, sb, NULL))
 		sb->spec.group[0] = '\0';
 	registry_add(c->registry, sb);

@@ -15,6 +15,7 @@
 #include "daemon/observe/events.h"
 #include "proto/clock.h"
 #include "proto/fd.h"
+#include "proto/names.h"
 
 /* ---- create: code -> held by the spawner, and first start; on any failure nothing is left ---- */
 
@@ -68,6 +69,10 @@ const struct rpc_done *sandbox_create(struct control *c, struct rpc_request *r)
 
 	if (sb) {
 		err_set(&e, ERR_ALREADY_EXISTS, "there is a sandbox %s already", rpc_text(r, "id"));
+		return rpc_error(r, &e, NULL);
+	}
+	if (strncmp(rpc_text(r, "id"), NAME_PROBE, sizeof NAME_PROBE - 1) == 0) {
+		err_set(&e, ERR_BAD_PARAM, "no sandbox may be called %s: names that begin with " NAME_PROBE " are for what daemon.doctor starts", rpc_text(r, "id"));
 		return rpc_error(r, &e, NULL);
 	}
 	if (registry_count(c->registry) >= c->begin.max_sandboxes) {

@@ -2,30 +2,13 @@
 # SPDX-License-Identifier: MIT
 """Who may do what: a sandbox belongs to the user who created it; for others it isn't there. Strangers are denied."""
 import contextlib
-import ctypes
 import os
 import unittest
 
-from harness import COUNTER1, COUNTER2, IS_ROOT, OTHER_UID, THIRD_UID, Case, Client, ctl, main, module, read, wait_for
+from harness import COUNTER1, COUNTER2, IS_ROOT, OTHER_UID, THIRD_UID, Case, Client, ctl, main, module, read, thread_held, wait_for
 
 STRANGER_UID = 54399
-LIBC = ctypes.CDLL(None, use_errno=True)
-LIBC.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
 CONFIG = "socket_mode = 0666\noperators = %d, %d\n" % (OTHER_UID, THIRD_UID)
-
-
-@contextlib.contextmanager
-def thread_held(tid):
-    """One thread stands still; what is queued for it waits."""
-    if LIBC.ptrace(PTRACE_SEIZE, tid, None, None) != 0:
-        raise unittest.SkipTest("no thread can be held here: %s" % os.strerror(ctypes.get_errno()))
-    try:
-        assert LIBC.ptrace(PTRACE_INTERRUPT, tid, None, None) == 0
-        os.waitpid(tid, WALL)
-        yield
-    finally:
-        LIBC.ptrace(PTRACE_DETACH, tid, None, None)
 
 
 @contextlib.contextmanager

@@ -72,6 +72,8 @@
 #define LIMIT_FAULTS            80     /* --fault options: each point once, and some */
 #define LIMIT_FSIZE_BYTES       (128ull << 20) /* the least RLIMIT_FSIZE that sandboxd starts with: memfds fall under it as well, and the largest
                                                 * that isn't a state is an object of LIMIT_OBJECT_BYTES; a registry and its log need as much */
+#define LIMIT_HOST_OWN_BYTES    (4u << 20) /* what a host needs beside max_memory before its module has anything: memory.max counts page tables and
+                                            * stacks of the kernel too (1 MiB, idle) */
 #define LIMIT_FDS_PER_SANDBOX   7      /* of the spawner: channel, two log pipes, seccomp listener, spec; state and log ring where there are any */
 #define LIMIT_SPAWNER_FDS_HEADROOM 128 /* of the spawner, for all that isn't a sandbox's */
 #define LIMIT_DENIALS_NAMED     64    /* forbidden system calls of one process that are named; then the kernel answers alone */
@@ -154,6 +156,8 @@
 #define LIMIT_ATTENTION_MS           1000    /* from the attention signal, when the time of a call is over, until its process is killed */
 #define DEFAULT_MAX_FILE_SIZE_BYTES  (10ull << 20)
 #define DEFAULT_MAX_OPEN_FILES       64
+#define DEFAULT_MAX_CPU_PERCENTAGE   100 /* of one processor; less would stall a host for tens of milliseconds at a time */
+#define LIMIT_MAX_CPU_PERCENTAGE     100000 /* 100 for each of 1,000 processors */
 #define DEFAULT_MAX_STACK_BYTES      (8ull << 20)
 #define DEFAULT_SCRATCH_BYTES        (64ull << 20) /* a host's own folder, in memory */
 #define DEFAULT_START_TIMEOUT_MS     10000

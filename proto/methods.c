@@ -75,7 +75,7 @@ const struct method methods[METHOD__N] = {
 				"how long a fault of a new version brings the one before back; 0: never (30000)"),
 			P("keep_versions", PARAM_INTEGER, false, 2, LIMIT_VERSIONS, NULL, "versions kept in the history (10)"),
 			P("limits", PARAM_OBJECT, false, 0, 0, NULL,
-				"{max_memory, max_file_size (bytes), max_processes, max_open_files}"),
+				"{max_memory, max_file_size (bytes), max_processes, max_open_files, max_cpu_percentage (of one processor)}"),
 			P("labels", PARAM_OBJECT, false, 0, 0, NULL, "{name: text}, at most 32"),
 			P_THE_KEY } },
 	[METHOD_SANDBOX_DESTROY] = { "sandbox.destroy", RIGHT_OPERATOR, "Stop a sandbox and remove all that belongs to it.",

@@ -65,6 +65,8 @@ struct host_limits {
 	uint64_t max_stack_bytes;     /* RLIMIT_STACK */
 	uint32_t max_processes;       /* RLIMIT_NPROC, only where the host has a uid or a user namespace of its own */
 	uint32_t max_open_files;      /* RLIMIT_NOFILE */
+	uint32_t max_cpu_percentage;  /* of one processor: cpu.max of its cgroup, where it has one */
+	uint32_t reserved;
 };
 
 enum spawner_op {
@@ -130,6 +132,8 @@ enum spawner_job { SPAWNER_JOB_COMPILE_C = 1 };
 #define SPAWNER_F_TIMED_OUT 0x80u /* JOB_DONE: ended by its time limit */
 #define SPAWNER_F_KILLED    0x100u /* DENIED: the process is killed for it */
 #define SPAWNER_F_LAST      0x200u
+#define SPAWNER_F_OOM       0x1000u /* EXITED: the kernel killed it for the memory of its cgroup */
+#define SPAWNER_F_CGROUP    0x2000u /* ENTRY, and OK of FREEZE: its processes are held by a cgroup of its own */
 #define SPAWNER_F_HOLD      0x400u /* START: the sandbox is new; ERROR of it: it is not held */
 #define SPAWNER_F_FRESH     0x800u /* START: an address space of its own, made by an exec for this host alone */
 

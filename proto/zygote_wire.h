@@ -47,7 +47,8 @@ enum zygote_op {
 
 #define ZYGOTE_F_ROOTLESS 0x1u /* BEGIN: the daemon is an ordinary user's: user namespaces, no change of uid */
 #define ZYGOTE_F_LISTENER 0x2u /* BEGIN: install the filter with a listener for its USER_NOTIF rules */
-#define ZYGOTE_F_OBJECTS  0x4u /* CLONE: the last descriptor is the mount */
+#define ZYGOTE_F_OBJECTS  0x4u /* CLONE: the fourth descriptor is the mount */
+#define ZYGOTE_F_CGROUP   0x40u /* CLONE: the last descriptor is the cgroup that it is cloned into */
 #define ZYGOTE_F_SPARE    0x20u /* CLONE: in advance, for a sandbox that isn't known yet; it waits for its BEGIN */
 #define ZYGOTE_F_ROOT     0x8u /* READY: hosts get a root of their own: ZYGOTE_OBJECTS needs the mount */
 #define ZYGOTE_F_PIDS     0x10u /* READY: hosts get a pid namespace of their own: nothing outlives them */
@@ -62,14 +63,14 @@ struct zygote_message {
 	int32_t status;         /* errno */
 	uint32_t uid;           /* = gid */
 	uint64_t weaken;        /* BEGIN: PROTECTION_BITs to leave out; for tests */
-	uint64_t lost;          /* READY, BORN: PROTECTION_BITs that can't be had here */
+	uint64_t lost;          /* READY, BORN: PROTECTION_BITs that can't be had here. CLONE: those that only its cgroup gives, and it doesn't */
 	int32_t landlock_abi;   /* BEGIN: pretend this one; -1: the kernel's */
 	uint32_t reserved;
 	uint64_t scratch_bytes;
 	struct host_limits limits; /* no field is 0 */
 	char objects[LIMIT_PATH_BYTES + 1]; /* the folder by its real path, for hosts without a root of their own. BEGIN: of all sandboxes;
 	                                       CLONE: of this one */
-	char step[LIMIT_ID_BYTES + 1];
+	char step[LIMIT_ID_BYTES + 1]; /* CLONE: why there is no cgroup, or none with all controllers */
 };
 
 #endif

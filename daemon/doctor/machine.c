@@ -11,7 +11,7 @@
 #include "proto/landlock_abi.h"
 #include "proto/limits.h"
 
-#define CGROUP_V2   "a later version of sandboxd: this one makes no cgroups"
+#define CGROUP_V2   "a machine with cgroup v2 alone, and sandboxd as a systemd service with Delegate=yes (as its unit has it)"
 #define USER_NS     "user.max_user_namespaces above 0 (and, on Ubuntu, kernel.apparmor_restrict_unprivileged_userns=0), or run sandboxd as root"
 #define ALWAYS      "nothing ordinary takes it away: look at the reason, and at a container or a service manager around the daemon"
 

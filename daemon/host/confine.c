@@ -45,6 +45,8 @@ static int parse_limit(struct host_limits *l, struct json_span key, struct json_
 		l->max_processes = (uint32_t)v;
 	else if (json_string_is(key, "max_open_files") && v <= UINT32_MAX)
 		l->max_open_files = (uint32_t)v;
+	else if (json_string_is(key, "max_cpu_percentage") && v <= UINT32_MAX)
+		l->max_cpu_percentage = (uint32_t)v;
 	else
 		return err_set(e, ERR_BAD_PARAM, "HOST_BEGIN: unknown limit, or out of range: %.*s",
 			(int)key.size, key.at);
@@ -303,12 +305,35 @@ static void fact_new_code(const struct confine *c, struct fact *f)
 static void fact_tree_end(const struct confine *c, struct fact *f)
 {
 	(void)c;
-	fact_yes(f, getpid() == 1, "a process that leaves the group is left over until the sandbox is destroyed");
+	fact_yes(f, getpid() == 1 || walls.own_cgroup, "a process that leaves the group is left over until the sandbox is destroyed");
+}
+
+/* The spawner's word: a host sees neither the limits of its cgroup nor, with a namespace of them, where it is. */
+static void fact_cgroup(struct fact *f, enum protection p, uint64_t limit)
+{
+	(void)snprintf(f->asked, sizeof f->asked, "%" PRIu64, limit);
+	if (walls.own_cgroup && !(walls.not_by_cgroup & PROTECTION_BIT(p)))
+		(void)snprintf(f->got, sizeof f->got, "%" PRIu64, limit);
+	else
+		(void)snprintf(f->why, sizeof f->why, "%s", walls.no_cgroup[0] ? walls.no_cgroup : "it has no cgroup of its own");
+}
+
+static void fact_tree_memory(const struct confine *c, struct fact *f)
+{
+	fact_cgroup(f, PROTECTION_TREE_MEMORY, c->limits.max_memory_bytes ? c->limits.max_memory_bytes : DEFAULT_MAX_MEMORY_BYTES);
+}
+
+static void fact_tree_processes(const struct confine *c, struct fact *f)
+{
+	fact_cgroup(f, PROTECTION_TREE_PROCESSES, c->limits.max_processes ? c->limits.max_processes : DEFAULT_MAX_PROCESSES);
+}
+
+static void fact_tree_cpu(const struct confine *c, struct fact *f)
+{
+	fact_cgroup(f, PROTECTION_TREE_CPU, c->limits.max_cpu_percentage ? c->limits.max_cpu_percentage : DEFAULT_MAX_CPU_PERCENTAGE);
 }
 
 /* ---- the table ---- */
-
-#define NOT_BUILT "not built in this version"
 
 /* What stands in the column "asked", where the profile asks. NULL in `look`: what birth noted; NULL in `asked`: not built. */
 static const struct protection_row {
@@ -340,13 +365,11 @@ static const struct protection_row {
 	[PROTECTION_FILES] = { "objects, libraries, scratch", fact_files },
 	[PROTECTION_SYSTEM_CALLS] = { "filtered", NULL },
 	[PROTECTION_NEW_CODE] = { "refused", fact_new_code },
-	[PROTECTION_TREE_MEMORY] = { "limited", NULL },
-	[PROTECTION_TREE_PROCESSES] = { "limited", NULL },
-	[PROTECTION_TREE_CPU] = { "limited", NULL },
+	[PROTECTION_TREE_MEMORY] = { "", fact_tree_memory },
+	[PROTECTION_TREE_PROCESSES] = { "", fact_tree_processes },
+	[PROTECTION_TREE_CPU] = { "", fact_tree_cpu },
 	[PROTECTION_TREE_END] = { "yes", fact_tree_end },
 };
-
-#define CGROUPS (PROTECTION_BIT(PROTECTION_TREE_MEMORY) | PROTECTION_BIT(PROTECTION_TREE_PROCESSES) | PROTECTION_BIT(PROTECTION_TREE_CPU))
 
 uint64_t confine_asked(enum profile profile, bool rootless)
 {
@@ -393,8 +416,6 @@ static void row_fill(const struct confine *c, enum protection p, struct fact *f)
 	(void)snprintf(f->asked, sizeof f->asked, "%s", rows[p].asked);
 	if (walls.left_out & PROTECTION_BIT(p))
 		(void)snprintf(f->why, sizeof f->why, "left out by --weaken");
-	else if (CGROUPS & PROTECTION_BIT(p))
-		(void)snprintf(f->why, sizeof f->why, NOT_BUILT);
 	else if (walls.stand && (walls.lost & PROTECTION_BIT(p)))
 		(void)snprintf(f->why, sizeof f->why, "%s: %s%s", protection_by(p),
 			walls.why[p] ? strerror(walls.why[p]) : "it needs another protection that can't be had", hint(p));

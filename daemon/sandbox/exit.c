@@ -41,6 +41,9 @@ static void reason_of(struct last_exit *x, const struct host *h, const struct sp
 		text_clean(step, sizeof step, m->name, strnlen(m->name, sizeof m->name));
 		(void)snprintf(x->reason, sizeof x->reason, "set-up step '%.40s' failed", step);
 		text_clean(x->text, sizeof x->text, m->text, strnlen(m->text, sizeof m->text));
+	} else if ((m->flags & SPAWNER_F_OOM) && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+		(void)snprintf(x->reason, sizeof x->reason, "oom");
+		(void)snprintf(x->text, sizeof x->text, "its processes together went beyond max_memory");
 	} else if (h && h->denied[0]) {
 		(void)snprintf(x->reason, sizeof x->reason, "forbidden system call");
 		(void)snprintf(x->text, sizeof x->text, "%s", h->denied);

@@ -41,6 +41,7 @@ static void freeze_done(void *ctx, const struct spawner_message *m, int *fds, si
 	(void)fds;
 	(void)n_fds;
 	if (m->op == SPAWNER_OK) {
+		sb->frozen_by_cgroup = (m->flags & SPAWNER_F_CGROUP) != 0;
 		freeze_answer(sb, NULL);
 		sandbox_release(sb);
 		return;

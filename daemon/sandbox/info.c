@@ -87,6 +87,7 @@ static void limits_json(const struct host_limits *l, struct json_out *o)
 	json_out_u64(o, "max_file_size", l->max_file_size_bytes ? l->max_file_size_bytes : DEFAULT_MAX_FILE_SIZE_BYTES);
 	json_out_u64(o, "max_processes", l->max_processes ? l->max_processes : DEFAULT_MAX_PROCESSES);
 	json_out_u64(o, "max_open_files", l->max_open_files ? l->max_open_files : DEFAULT_MAX_OPEN_FILES);
+	json_out_u64(o, "max_cpu_percentage", l->max_cpu_percentage ? l->max_cpu_percentage : DEFAULT_MAX_CPU_PERCENTAGE);
 	json_out_object_end(o);
 }
 
@@ -142,7 +143,7 @@ static void policy_json(const struct sandbox *sb, struct json_out *o)
 		json_out_null(o, "next");
 	if (sb->life.state == LIFE_FROZEN) {
 		json_out_object(o, "frozen");
-		json_out_text(o, "mechanism", "signals");
+		json_out_text(o, "mechanism", sb->frozen_by_cgroup ? "cgroup" : "signals");
 		json_out_object_end(o);
 	} else {
 		json_out_null(o, "frozen");

@@ -228,6 +228,7 @@ struct sandbox {
 		enum show_what what;
 		uint32_t version;
 	} look;
+	bool frozen_by_cgroup;           /* else by signals */
 	struct rpc_request *freeze_request; /* a freeze or thaw that the spawner carries out */
 	struct {
 		uv_timer_t timer;

@@ -36,12 +36,13 @@ static const struct limit_row {
 	{ "max_file_size", offsetof(struct host_limits, max_file_size_bytes), true, 1 << 10 },
 	{ "max_processes", offsetof(struct host_limits, max_processes), false, 1 },
 	{ "max_open_files", offsetof(struct host_limits, max_open_files), false, 16 },
+	{ "max_cpu_percentage", offsetof(struct host_limits, max_cpu_percentage), false, 1 },
 };
 #define N_LIMIT_ROWS (sizeof limit_rows / sizeof limit_rows[0])
 
 static uint64_t limit_ceiling(const struct control_begin *b, size_t row)
 {
-	const uint64_t ceilings[N_LIMIT_ROWS] = { b->max_memory_bytes, b->max_file_size_bytes, b->max_processes, b->max_open_files };
+	const uint64_t ceilings[N_LIMIT_ROWS] = { b->max_memory_bytes, b->max_file_size_bytes, b->max_processes, b->max_open_files, LIMIT_MAX_CPU_PERCENTAGE };
 
 	return ceilings[row];
 }
@@ -188,6 +189,8 @@ static void policy_save(const struct spec *s, struct json_out *o)
 	json_out_u64(o, "max_file_size", s->limits.max_file_size_bytes);
 	json_out_u64(o, "max_processes", s->limits.max_processes);
 	json_out_u64(o, "max_open_files", s->limits.max_open_files);
+	if (s->limits.max_cpu_percentage != 0)
+		json_out_u64(o, "max_cpu_percentage", s->limits.max_cpu_percentage);
 	json_out_object_end(o);
 	json_out_raw(o, "config", s->config, strlen(s->config));
 	json_out_raw(o, "labels", s->labels, strlen(s->labels));
@@ -445,6 +448,7 @@ static int policy_load(struct spec *s, struct json_span top, struct err *e)
 		return err_set(e, ERR_IO, "a kept spec lacks a member of the policy");
 	p->restart = restart_from_text(restart);
 	/* What an earlier version didn't write is as it was then. */
+	(void)get_u32(limits, "max_cpu_percentage", &s->limits.max_cpu_percentage);
 	p->from_checkpoint = json_string_is(json_get(top, "restart_state"), "checkpoint");
 	s->fresh_space = json_string_is(json_get(top, "address_space"), "fresh");
 	if (!get_u32(top, "heartbeat_ms", &s->heartbeat_ms))

@@ -236,6 +236,7 @@ static void send_begin(struct sandbox *sb)
 	json_out_u64(&o, "max_file_size_bytes", sb->spec.limits.max_file_size_bytes);
 	json_out_u64(&o, "max_processes", sb->spec.limits.max_processes);
 	json_out_u64(&o, "max_open_files", sb->spec.limits.max_open_files);
+	json_out_u64(&o, "max_cpu_percentage", sb->spec.limits.max_cpu_percentage);
 	json_out_object_end(&o);
 	json_out_object_end(&o);
 	(void)host_link_send(&sb->host->link, HOST_BEGIN, 0, sb->spec.heartbeat_ms, b.data, b.size, sb->control->begin.has_faults ? CONTROL_FD_FAULTS : -1);

@@ -255,6 +255,7 @@ static void entry_adopt(struct control *c, struct entry *en)
 			sb->host->reported = true; /* what it says of its walls now may be the module's words */
 			sb->host->found = true;
 			sb->host->frozen = (m->flags & SPAWNER_F_FROZEN) != 0;
+			sb->frozen_by_cgroup = (m->flags & SPAWNER_F_CGROUP) != 0;
 			sb->host->old_casts = LIMIT_CALLS_IN_HOST;
 		}
 	}

@@ -82,23 +82,44 @@ static int objects_mount(const struct spawner *sp, const char *folder)
 	return fd_take(&fd);
 }
 
-int clone_ask(const struct spawner *sp, const struct zygote *z, const struct clone_request *r, const char **ret_step)
+/* Where there are cgroups, one with the host's limits: bits and words tell the host what it gets. */
+static int cgroup_prepare(struct spawner *sp, const struct clone_request *r, struct zygote_message *m, int *ret_fd)
+{
+	const struct host_limits *l = r->limits;
+	const struct cgroup_limits limits = { l->max_memory_bytes + LIMIT_HOST_OWN_BYTES, l->max_processes, l->max_cpu_percentage };
+
+	m->lost = CGROUPS_BITS & ~(sp->cgroups.has & ~sp->weaken);
+	(void)snprintf(m->step, sizeof m->step, "%s", cgroups_there(&sp->cgroups) ? "its cgroup lacks the controller" : sp->cgroups.why);
+	if (!cgroups_there(&sp->cgroups) || (sp->weaken & CGROUPS_BITS) == CGROUPS_BITS)
+		return 0;
+	*ret_fd = cgroup_make(&sp->cgroups, r->leaf, &limits);
+	m->flags |= ZYGOTE_F_CGROUP;
+	return *ret_fd == -1 ? -1 : 0;
+}
+
+int clone_ask(struct spawner *sp, const struct zygote *z, const struct clone_request *r, const char **ret_step)
 {
 	struct zygote_message m = { .version = ZYGOTE_WIRE_VERSION, .op = ZYGOTE_CLONE, .profile = (uint16_t)z->profile, .flags = r->flags,
 		.tag = r->tag, .uid = r->uid, .scratch_bytes = DEFAULT_SCRATCH_BYTES, .limits = *r->limits };
-	int fds[4] = { r->its[CHANNEL], r->its[OUT], r->its[ERROR], -1 };
-	autoclose int objects_fd = -1;
+	int fds[5] = { r->its[CHANNEL], r->its[OUT], r->its[ERROR], -1, -1 };
+	autoclose int objects_fd = -1, cgroup_fd = -1;
+	size_t n = 3;
 
 	*ret_step = "open objects";
 	(void)snprintf(m.objects, sizeof m.objects, "%.150s/%s", sp->objects_dir, r->folder);
 	if (z->has_root && sp->is_root) {
-		fds[3] = objects_fd = objects_mount(sp, r->folder);
+		fds[n++] = objects_fd = objects_mount(sp, r->folder);
 		if (objects_fd == -1)
 			return -1;
 		m.flags |= ZYGOTE_F_OBJECTS;
 	}
+	*ret_step = "make a cgroup";
+	if (cgroup_prepare(sp, r, &m, &cgroup_fd) == -1)
+		return -1;
+	if (cgroup_fd != -1)
+		fds[n++] = cgroup_fd;
 	*ret_step = NULL;
-	return fd_message_send(z->link_fd, &m, sizeof m, fds, objects_fd == -1 ? 3 : 4);
+	return fd_message_send(z->link_fd, &m, sizeof m, fds, n);
 }
 
 /* ---- the start ---- */
@@ -172,6 +193,7 @@ int birth_start(struct spawner *sp, struct entry *entry, enum profile profile, b
 	entry->profile = profile;
 	entry->limits = *limits;
 	entry_started(&sp->table, entry, ++sp->generations, clock_monotonic_ms());
+	cgroup_leaf_name(entry->leaf, entry->sandbox, entry->generation);
 	if (!is_fresh)
 		pool_started(&z->spares.pool, entry->started_ms);
 	list_add(z, b);
@@ -188,6 +210,7 @@ static void birth_fail(struct spawner *sp, struct entry *entry, const char *step
 	(void)snprintf(entry->step, sizeof entry->step, "%s", step);
 	(void)snprintf(entry->text, sizeof entry->text, "%.90s", strerror(sys_errno));
 	birth_drop(sp, entry);
+	entry_leaf_end(sp, entry);
 	entry_exited(&sp->table, entry, CHILD_STATUS_FAILED << 8, clock_monotonic_ms());
 }
 
@@ -195,7 +218,7 @@ static void birth_fail(struct spawner *sp, struct entry *entry, const char *step
 static int birth_send(struct spawner *sp, struct zygote *z, struct birth *b)
 {
 	struct entry *entry = b->entry;
-	const struct clone_request r = { entry->generation, 0, entry->uid, &entry->limits, entry->sandbox, b->fds };
+	const struct clone_request r = { entry->generation, 0, entry->uid, &entry->limits, entry->sandbox, entry->leaf, b->fds };
 	const char *step;
 
 	if (clone_ask(sp, z, &r, &step) == 0)
@@ -253,6 +276,7 @@ static void pid_known(struct spawner *sp, struct entry *entry, pid_t pid)
 		entry_has_pid(&sp->table, entry, pid);
 	if (zygotes_early_take(sp, pid, &status)) {
 		birth_drop(sp, entry);
+		entry_leaf_end(sp, entry);
 		entry_exited(&sp->table, entry, status, clock_monotonic_ms());
 	} else if (entry->kill_wanted) {
 		(void)kill(pid, SIGKILL);

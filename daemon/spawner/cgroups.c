@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,22 +14,28 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "proto/clock.h"
 #include "proto/fd.h"
 #include "proto/log.h"
 
 #define OWN_LEAF        "daemon"
 #define CPU_PERIOD_US   100000
-#define SWEEP_FIRST_MS  20     /* a killed tree is gone in a few */
-#define SWEEP_MOST_MS   10000
+#define RETRY_FIRST_MS  20     /* a killed tree is gone in a few */
+#define RETRY_MOST_MS   10000
 #define FILE_BYTES      8192   /* mountinfo of a container has some hundred lines; only the first cgroup2 is looked for */
 #define MOUNTINFO_BYTES (1u << 20)
+
+struct cgroup_left {
+	struct cgroup_left *next;
+	char leaf[CGROUP_LEAF_BYTES];
+};
 
 /* ---- files ---- */
 
 /* 0, or -1 with errno. What a file of the kernel takes, it takes in one write. */
 static int file_write(int dir_fd, const char *leaf, const char *name, const char *text)
 {
-	char path[2 * LIMIT_ID_BYTES + 64];
+	char path[CGROUP_LEAF_BYTES + 64];
 	autoclose int fd = -1;
 	ssize_t n;
 
@@ -44,7 +51,7 @@ static int file_write(int dir_fd, const char *leaf, const char *name, const char
 
 static ssize_t file_read(int dir_fd, const char *leaf, const char *name, char *to, size_t room)
 {
-	char path[2 * LIMIT_ID_BYTES + 64];
+	char path[CGROUP_LEAF_BYTES + 64];
 	autoclose int fd = -1;
 	ssize_t n;
 
@@ -77,9 +84,9 @@ static uint64_t counter(const char *text, const char *name)
 	return 0;
 }
 
-static void leaf_name(char to[2 * LIMIT_ID_BYTES], const char *sandbox, uint64_t generation)
+void cgroup_leaf_name(char to[CGROUP_LEAF_BYTES], const char *name, uint64_t number)
 {
-	(void)snprintf(to, 2 * LIMIT_ID_BYTES, "%.63s@%" PRIu64, sandbox, generation);
+	(void)snprintf(to, CGROUP_LEAF_BYTES, "%.63s@%" PRIu64, name, number);
 }
 
 /* ---- where ---- */
@@ -160,12 +167,33 @@ static uint64_t hand_on(int dir_fd)
 	return has;
 }
 
-static bool nobody_lives(void *ctx, const char *sandbox, uint64_t generation)
+/* "web@12": a leaf of ours. */
+static bool is_leaf(const char *name)
 {
-	(void)ctx;
-	(void)sandbox;
-	(void)generation;
-	return false;
+	const char *at = strchr(name, '@');
+	char *end;
+
+	if (!at || at == name || at - name > LIMIT_ID_BYTES || at[1] < '0' || at[1] > '9')
+		return false;
+	errno = 0;
+	(void)strtoull(at + 1, &end, 10);
+	return *end == '\0' && errno == 0;
+}
+
+/* What an earlier daemon has left. */
+static void sweep(struct cgroups *g)
+{
+	int fd = openat(g->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd == -1 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir)))
+		if (is_leaf(entry->d_name))
+			cgroup_end(g, entry->d_name, clock_monotonic_ms());
+	if (dir)
+		(void)closedir(dir);
+	else if (fd != -1)
+		fd_close(&fd);
 }
 
 void cgroups_open_at(struct cgroups *g, int dir_fd, const char *path)
@@ -182,10 +210,10 @@ void cgroups_open_at(struct cgroups *g, int dir_fd, const char *path)
 	}
 	g->has = hand_on(dir_fd);
 	if (g->has == 0) {
-		none(g, "the delegated folder has none of the controllers memory, pids, cpu");
+		none(g, "the delegated cgroup has no controller memory, pids or cpu");
 		return;
 	}
-	cgroups_sweep(g, nobody_lives, NULL, 0);
+	sweep(g);
 	log_info("cgroups: one for each sandbox below %s", path);
 }
 
@@ -208,7 +236,7 @@ void cgroups_open(struct cgroups *g)
 	if (dir_fd == -1 || !is_delegated(dir_fd)) {
 		if (dir_fd != -1)
 			fd_close(&dir_fd);
-		none(g, "its cgroup isn't delegated: a systemd service with Delegate=yes has one");
+		none(g, "no cgroup is delegated (systemd: Delegate=yes)");
 		return;
 	}
 	cgroups_open_at(g, dir_fd, path);
@@ -218,7 +246,13 @@ void cgroups_close(struct cgroups *g)
 {
 	if (g->dir_fd == -1)
 		return;
-	cgroups_sweep(g, nobody_lives, NULL, 0);
+	cgroups_retry(g, clock_monotonic_ms());
+	while (g->left) {
+		struct cgroup_left *l = g->left;
+
+		g->left = l->next;
+		free(l);
+	}
 	fd_close(&g->dir_fd);
 }
 
@@ -247,17 +281,15 @@ static int limits_write(struct cgroups *g, const char *leaf, const struct cgroup
 	return 0;
 }
 
-int cgroup_make(struct cgroups *g, const char *sandbox, uint64_t generation, const struct cgroup_limits *limits)
+int cgroup_make(struct cgroups *g, const char *leaf, const struct cgroup_limits *limits)
 {
-	char leaf[2 * LIMIT_ID_BYTES];
 	int fd = -1, saved;
 
-	leaf_name(leaf, sandbox, generation);
 	if (g->dir_fd == -1) {
 		errno = ENOENT;
 		return -1;
 	}
-	if (mkdirat(g->dir_fd, leaf, 0755) == -1)
+	if (mkdirat(g->dir_fd, leaf, 0755) == -1 && errno != EEXIST)
 		return -1;
 	if (limits_write(g, leaf, limits) == 0)
 		fd = openat(g->dir_fd, leaf, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -269,100 +301,104 @@ int cgroup_make(struct cgroups *g, const char *sandbox, uint64_t generation, con
 	return fd;
 }
 
-int cgroup_limit(struct cgroups *g, const char *sandbox, uint64_t generation, const struct cgroup_limits *limits)
+int cgroup_limit(struct cgroups *g, const char *leaf, const struct cgroup_limits *limits)
 {
-	char leaf[2 * LIMIT_ID_BYTES];
-
-	leaf_name(leaf, sandbox, generation);
 	return limits_write(g, leaf, limits);
 }
 
-int cgroup_kill(struct cgroups *g, const char *sandbox, uint64_t generation)
+int cgroup_kill(struct cgroups *g, const char *leaf)
 {
-	char leaf[2 * LIMIT_ID_BYTES];
-
-	leaf_name(leaf, sandbox, generation);
 	return file_write(g->dir_fd, leaf, "cgroup.kill", "1");
 }
 
-int cgroup_freeze(struct cgroups *g, const char *sandbox, uint64_t generation, bool frozen)
+static bool is_frozen(struct cgroups *g, const char *leaf)
 {
-	char leaf[2 * LIMIT_ID_BYTES];
+	char text[256];
 
-	leaf_name(leaf, sandbox, generation);
-	return file_write(g->dir_fd, leaf, "cgroup.freeze", frozen ? "1" : "0");
+	return file_read(g->dir_fd, leaf, "cgroup.events", text, sizeof text) > 0 && counter(text, "frozen") == 1;
 }
 
-void cgroup_events_read(struct cgroups *g, const char *sandbox, uint64_t generation, struct cgroup_events *ret)
+int cgroup_freeze(struct cgroups *g, const char *leaf, bool frozen)
 {
-	char leaf[2 * LIMIT_ID_BYTES], text[512];
+	int64_t until_ms = clock_monotonic_ms() + CGROUP_FREEZE_MS;
+
+	if (file_write(g->dir_fd, leaf, "cgroup.freeze", frozen ? "1" : "0") == -1)
+		return -1;
+	while (frozen && !is_frozen(g, leaf)) {
+		if (clock_monotonic_ms() >= until_ms) {
+			(void)file_write(g->dir_fd, leaf, "cgroup.freeze", "0");
+			errno = ETIMEDOUT;
+			return -1;
+		}
+		(void)poll(NULL, 0, 1);
+	}
+	return 0;
+}
+
+void cgroup_events_read(struct cgroups *g, const char *leaf, struct cgroup_events *ret)
+{
+	char text[512];
 
 	*ret = (struct cgroup_events){ 0 };
 	if (g->dir_fd == -1)
 		return;
-	leaf_name(leaf, sandbox, generation);
 	if (file_read(g->dir_fd, leaf, "memory.events", text, sizeof text) > 0)
 		ret->oom = counter(text, "oom_kill") > 0;
 	if (file_read(g->dir_fd, leaf, "pids.events", text, sizeof text) > 0)
 		ret->processes = counter(text, "max") > 0;
 }
 
-static void left(struct cgroups *g, int64_t now_ms)
+/* ---- the end ---- */
+
+static bool leaf_remove(struct cgroups *g, const char *leaf)
 {
-	int64_t after_ms = (int64_t)SWEEP_FIRST_MS << (g->sweeps < 9 ? g->sweeps : 9);
-
-	g->has_left = true;
-	if (g->sweep_at_ms == INT64_MAX)
-		g->sweep_at_ms = now_ms + (after_ms < SWEEP_MOST_MS ? after_ms : SWEEP_MOST_MS);
-}
-
-void cgroup_end(struct cgroups *g, const char *sandbox, uint64_t generation, int64_t now_ms)
-{
-	char leaf[2 * LIMIT_ID_BYTES];
-
-	if (g->dir_fd == -1)
-		return;
-	leaf_name(leaf, sandbox, generation);
 	if (unlinkat(g->dir_fd, leaf, AT_REMOVEDIR) == 0 || errno == ENOENT)
-		return;
+		return true;
 	(void)file_write(g->dir_fd, leaf, "cgroup.kill", "1");
-	if (unlinkat(g->dir_fd, leaf, AT_REMOVEDIR) == -1)
-		left(g, now_ms);
+	return unlinkat(g->dir_fd, leaf, AT_REMOVEDIR) == 0;
 }
 
-/* "web@12"; false: not a leaf of ours. */
-static bool leaf_parse(const char *name, char sandbox[LIMIT_ID_BYTES + 1], uint64_t *ret_generation)
+static void retry_later(struct cgroups *g, int64_t now_ms)
 {
-	const char *at = strchr(name, '@');
-	char *end;
+	int64_t after_ms = (int64_t)RETRY_FIRST_MS << (g->retries < 9 ? g->retries : 9);
 
-	if (!at || at == name || at - name > LIMIT_ID_BYTES || at[1] < '0' || at[1] > '9')
-		return false;
-	memcpy(sandbox, name, (size_t)(at - name));
-	sandbox[at - name] = '\0';
-	errno = 0;
-	*ret_generation = strtoull(at + 1, &end, 10);
-	return *end == '\0' && errno == 0;
+	g->retry_at_ms = now_ms + (after_ms < RETRY_MOST_MS ? after_ms : RETRY_MOST_MS);
 }
 
-void cgroups_sweep(struct cgroups *g, bool (*lives)(void *ctx, const char *sandbox, uint64_t generation), void *ctx, int64_t now_ms)
+void cgroup_end(struct cgroups *g, const char *leaf, int64_t now_ms)
 {
-	char sandbox[LIMIT_ID_BYTES + 1];
-	struct dirent *entry;
-	uint64_t generation;
-	int fd = g->dir_fd == -1 ? -1 : openat(g->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd == -1 ? NULL : fdopendir(fd);
+	struct cgroup_left *l;
 
-	g->has_left = false;
-	g->sweep_at_ms = INT64_MAX;
-	g->sweeps++;
-	while (dir && (entry = readdir(dir)))
-		if (leaf_parse(entry->d_name, sandbox, &generation) && !lives(ctx, sandbox, generation))
-			cgroup_end(g, sandbox, generation, now_ms);
-	if (!g->has_left)
-		g->sweeps = 0;
-	if (dir)
-		(void)closedir(dir);
-	else if (fd != -1)
-		fd_close(&fd);
+	if (g->dir_fd == -1 || !leaf[0] || leaf_remove(g, leaf))
+		return;
+	l = calloc(1, sizeof *l);
+	if (!l) {
+		log_warning("cgroups: %s stays, for want of memory", leaf);
+		return;
+	}
+	(void)snprintf(l->leaf, sizeof l->leaf, "%s", leaf);
+	l->next = g->left;
+	g->left = l;
+	if (g->retry_at_ms == INT64_MAX)
+		retry_later(g, now_ms);
+}
+
+void cgroups_retry(struct cgroups *g, int64_t now_ms)
+{
+	struct cgroup_left **at = &g->left;
+
+	while (*at) {
+		struct cgroup_left *l = *at;
+
+		if (leaf_remove(g, l->leaf)) {
+			*at = l->next;
+			free(l);
+		} else {
+			at = &l->next;
+		}
+	}
+	g->retry_at_ms = INT64_MAX;
+	g->retries = g->left ? g->retries + 1 : 0;
+	if (g->left)
+		retry_later(g, now_ms);
 }

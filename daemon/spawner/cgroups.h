@@ -4,7 +4,7 @@
  * the daemon, whose own processes stand in a leaf too (a folder with processes of its own can't hand controllers on).
  *
  *   <delegated>/daemon                      spawner, control, zygotes, compile jobs
- *   <delegated>/<sandbox>@<generation>      a host and all that it forks
+ *   <delegated>/<sandbox>@<generation>      a host and all that it forks; of one that was made in advance, spare@<n>
  *
  * A folder that nobody has delegated is never written to. Spawner only; single-threaded. */
 #ifndef SANDBOXD_CGROUPS_H
@@ -20,16 +20,18 @@
 
 #define CGROUPS_BITS (PROTECTION_BIT(PROTECTION_TREE_MEMORY) | PROTECTION_BIT(PROTECTION_TREE_PROCESSES) | PROTECTION_BIT(PROTECTION_TREE_CPU))
 
+#define CGROUP_LEAF_BYTES (LIMIT_ID_BYTES + 22) /* a name, '@', a number */
+
 struct cgroups {
 	int dir_fd;                       /* of the delegated folder; -1: there is none, and why says so */
 	uint64_t has;                     /* which of CGROUPS_BITS its controllers give */
 	char path[LIMIT_PATH_BYTES + 1];  /* as others can reach it; "" where dir_fd is -1 */
-	char why[96];
-	bool has_left;                    /* some leaf could not be removed yet: it is tried again */
-	int64_t sweep_at_ms;              /* INT64_MAX while nothing is left */
-	unsigned sweeps;                  /* in a row that left something */
+	char why[LIMIT_ID_BYTES + 1];
+	struct cgroup_left *left;         /* leaves that could not be removed yet: tried again at retry_at_ms */
+	int64_t retry_at_ms;              /* INT64_MAX while none is left */
+	unsigned retries;                 /* in a row that left something */
 };
-#define CGROUPS_INIT { .dir_fd = -1, .sweep_at_ms = INT64_MAX }
+#define CGROUPS_INIT { .dir_fd = -1, .retry_at_ms = INT64_MAX }
 
 struct cgroup_limits {
 	uint64_t memory_bytes;  /* memory.max; swap is 0 */
@@ -50,19 +52,25 @@ void cgroups_open(struct cgroups *g);
 void cgroups_open_at(struct cgroups *g, int dir_fd, const char *path);
 void cgroups_close(struct cgroups *g); /* removes the empty leaves; the daemon's own is left to the service manager */
 
-/* A leaf with these limits. Returns a descriptor for CLONE_INTO_CGROUP, the caller's; -1 with errno. */
-int cgroup_make(struct cgroups *g, const char *sandbox, uint64_t generation, const struct cgroup_limits *limits);
-/* Changes the limits of one whose processes live. -1 with errno: some may be set. */
-int cgroup_limit(struct cgroups *g, const char *sandbox, uint64_t generation, const struct cgroup_limits *limits);
-/* Its processes: to be ended at once (cgroup.kill), to be frozen, to go on. -1 with errno. */
-int cgroup_kill(struct cgroups *g, const char *sandbox, uint64_t generation);
-int cgroup_freeze(struct cgroups *g, const char *sandbox, uint64_t generation, bool frozen);
-void cgroup_events_read(struct cgroups *g, const char *sandbox, uint64_t generation, struct cgroup_events *ret);
-/* Ends what is left in it and removes it, now or by a later sweep. */
-void cgroup_end(struct cgroups *g, const char *sandbox, uint64_t generation, int64_t now_ms);
+static inline bool cgroups_there(const struct cgroups *g)
+{
+	return g->dir_fd != -1;
+}
 
-/* Removes the leaves that `lives` doesn't know. */
-void cgroups_sweep(struct cgroups *g, bool (*lives)(void *ctx, const char *sandbox, uint64_t generation), void *ctx, int64_t now_ms);
+void cgroup_leaf_name(char to[CGROUP_LEAF_BYTES], const char *name, uint64_t number);
+
+/* A leaf with these limits; one that is there already is taken. Returns a descriptor for CLONE_INTO_CGROUP, the caller's; -1 with errno. */
+int cgroup_make(struct cgroups *g, const char *leaf, const struct cgroup_limits *limits);
+/* Changes the limits of one whose processes live. -1 with errno: some may be set. */
+int cgroup_limit(struct cgroups *g, const char *leaf, const struct cgroup_limits *limits);
+int cgroup_kill(struct cgroups *g, const char *leaf);            /* all its processes at once. -1 with errno */
+/* All its processes stand when it returns 0, or go on. -1 with errno; ETIMEDOUT: not all stand after CGROUP_FREEZE_MS, so all go on. */
+int cgroup_freeze(struct cgroups *g, const char *leaf, bool frozen);
+#define CGROUP_FREEZE_MS 250 /* the spawner waits so long; a process in the kernel for longer keeps the others from standing */
+void cgroup_events_read(struct cgroups *g, const char *leaf, struct cgroup_events *ret);
+/* Ends what is left in it and removes it, now or later. */
+void cgroup_end(struct cgroups *g, const char *leaf, int64_t now_ms);
+void cgroups_retry(struct cgroups *g, int64_t now_ms);           /* the leaves that could not be removed */
 
 /* "/proc/self/cgroup" and "/proc/self/mountinfo" -> the folder of this process in the version 2 hierarchy. -1: there is none. Pure. */
 int cgroups_find(const char *own, const char *mountinfo, char path[LIMIT_PATH_BYTES + 1]);

@@ -228,8 +228,17 @@ static int walk_stop(struct spawner *sp, struct entry *entry)
 	return done ? 0 : -1;
 }
 
+static bool has_leaf(const struct spawner *sp, const struct entry *entry)
+{
+	return cgroups_there(&sp->cgroups) && entry->leaf[0];
+}
+
 int entry_freeze(struct spawner *sp, struct entry *entry, struct err *e)
 {
+	if (has_leaf(sp, entry) && cgroup_freeze(&sp->cgroups, entry->leaf, true) == 0) {
+		entry->frozen = entry->frozen_by_cgroup = true;
+		return 0;
+	}
 	entry->frozen = true;
 	if (walk_stop(sp, entry) == 0)
 		return 0;
@@ -240,8 +249,32 @@ int entry_freeze(struct spawner *sp, struct entry *entry, struct err *e)
 
 void entry_thaw(struct spawner *sp, struct entry *entry)
 {
-	walk_on(sp, entry);
-	entry->frozen = false;
+	if (entry->frozen_by_cgroup)
+		(void)cgroup_freeze(&sp->cgroups, entry->leaf, false);
+	else
+		walk_on(sp, entry);
+	entry->frozen = entry->frozen_by_cgroup = false;
+}
+
+void entry_kill(struct spawner *sp, struct entry *entry)
+{
+	if (has_leaf(sp, entry))
+		(void)cgroup_kill(&sp->cgroups, entry->leaf);
+	(void)kill(-entry->pid, SIGKILL); /* the group, if it has come to be one */
+	(void)kill(entry->pid, SIGKILL);
+}
+
+void entry_leaf_end(struct spawner *sp, struct entry *entry)
+{
+	struct cgroup_events events;
+
+	if (!entry->leaf[0])
+		return;
+	cgroup_events_read(&sp->cgroups, entry->leaf, &events);
+	entry->oom = events.oom;
+	entry->frozen_by_cgroup = false;
+	cgroup_end(&sp->cgroups, entry->leaf, clock_monotonic_ms());
+	entry->leaf[0] = '\0';
 }
 
 void entry_orphans_kill(struct spawner *sp, struct entry *entry)

@@ -35,6 +35,15 @@ static int64_t loss_delay_ms(uint32_t losses)
 	return delay_ms < LOSS_MAX_MS ? delay_ms : LOSS_MAX_MS;
 }
 
+void pool_retarget(struct pool *p, uint32_t target, int64_t now_ms)
+{
+	if (p->target == target)
+		return;
+	p->target = target;
+	p->latest_ms = POOL_NOT_ASKED;
+	p->due_ms = lacks(p) ? now_ms + loss_delay_ms(p->losses) : POOL_NOT_ASKED;
+}
+
 void pool_started(struct pool *p, int64_t now_ms)
 {
 	if (p->target == 0)

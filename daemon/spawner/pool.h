@@ -24,6 +24,7 @@ struct pool {
 };
 
 void pool_init(struct pool *p, uint32_t target);
+void pool_retarget(struct pool *p, uint32_t target, int64_t now_ms); /* another number from now on; 0: none can be made, and nothing is due */
 void pool_started(struct pool *p, int64_t now_ms);          /* a host was started, with or without a spare */
 bool pool_take(struct pool *p);                             /* true: one that waits is used, and there was one */
 uint32_t pool_ask(struct pool *p, int64_t now_ms);          /* so many are to be made now; they count as coming */

@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/spawner/spawner.h"
+#include "proto/clock.h"
 #include "proto/log.h"
 
 #define REAPS_PER_TURN 32 /* control hears of them before the next ones, and is answered in between */
@@ -45,56 +45,16 @@ void reap_reports(struct spawner *sp)
 		failure_note(sp, &report);
 }
 
-/* As the user itself: that reaches each of its processes at once, whatever session they moved to. Till then its uid is
- * nobody's. Should the sweeper be killed by one of them, another one follows. */
-static bool sweep_start(struct sweep *s)
-{
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		if (syscall(SYS_setresuid, s->uid, s->uid, s->uid) == 0)
-			(void)kill(-1, SIGKILL);
-		_exit(0);
-	}
-	s->pid = pid > 0 ? pid : 0;
-	return pid > 0;
-}
-
 void reap_sweep(struct spawner *sp, uid_t uid)
 {
-	for (size_t i = 0; sp->is_root && i < SWEEPS_MAX; i++) {
-		struct sweep *s = &sp->sweeps[i];
-
-		if (s->pid != 0)
-			continue;
-		s->uid = uid;
-		if (!sweep_start(s))
-			break;
-		return;
-	}
-	reap_uid_free(sp, uid); /* at the end of the queue: used again late */
+	if (sp->is_root)
+		sweeps_add(&sp->sweeps, uid, clock_monotonic_ms());
 }
 
 void reap_uid_free(struct spawner *sp, uid_t uid)
 {
 	if (sp->is_root)
 		uids_give(&sp->uids, uid);
-}
-
-static bool sweep_reaped(struct spawner *sp, pid_t pid, int status)
-{
-	for (size_t i = 0; i < SWEEPS_MAX; i++) {
-		struct sweep *s = &sp->sweeps[i];
-
-		if (s->pid != pid)
-			continue;
-		if (!WIFSIGNALED(status) || !sweep_start(s)) {
-			s->pid = 0;
-			uids_give(&sp->uids, s->uid);
-		}
-		return true;
-	}
-	return false;
 }
 
 static void child_reaped(struct spawner *sp, pid_t pid, int status, int64_t now_ms)
@@ -105,6 +65,7 @@ static void child_reaped(struct spawner *sp, pid_t pid, int status, int64_t now_
 
 	if (entry) {
 		birth_drop(sp, entry);
+		entry_leaf_end(sp, entry);
 		entry_exited(&sp->table, entry, status, now_ms);
 		log_debug("sandbox=%s generation=%llu ended with status %d", entry->sandbox,
 			(unsigned long long)entry->generation, status);
@@ -114,7 +75,7 @@ static void child_reaped(struct spawner *sp, pid_t pid, int status, int64_t now_
 		zygote_reaped(sp, zygote, status);
 	} else if (pid == sp->control.pid) {
 		control_reaped(sp, status, now_ms);
-	} else if (!sweep_reaped(sp, pid, status) && !spare_reaped(sp, pid)) {
+	} else if (!sweeps_reaped(&sp->sweeps, &sp->uids, pid, status, now_ms) && !spare_reaped(sp, pid)) {
 		(void)zygotes_early_exit(sp, pid, status); /* else an orphan */
 	}
 }

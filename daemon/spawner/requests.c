@@ -300,8 +300,7 @@ static int on_signal(struct spawner *sp, struct request *r, struct err *e)
 	}
 	switch ((enum spawner_signal)r->m->kind) {
 	case SPAWNER_SIGNAL_KILL:
-		(void)kill(-entry->pid, SIGKILL); /* the group, if it has come to be one */
-		(void)kill(entry->pid, SIGKILL);
+		entry_kill(sp, entry);
 		break;
 	case SPAWNER_SIGNAL_ATTENTION:
 		(void)kill(entry->pid, HOST_ATTENTION_SIGNAL);
@@ -312,6 +311,7 @@ static int on_signal(struct spawner *sp, struct request *r, struct err *e)
 	case SPAWNER_SIGNAL_FREEZE:
 		if (entry_freeze(sp, entry, e) == -1)
 			return -1;
+		r->reply.flags = entry->frozen_by_cgroup ? SPAWNER_F_CGROUP : 0;
 		break;
 	case SPAWNER_SIGNAL_THAW:
 		entry_thaw(sp, entry);

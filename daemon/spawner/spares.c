@@ -21,6 +21,7 @@
 #include "proto/log.h"
 
 #define FOLDER_ROOM 32
+#define SPARE_LEAF  "spare" /* and its number */
 
 static const struct spare nothing = { .uid = (uid_t)-1, .fds = { -1, -1, -1 }, .listener_fd = -1 };
 
@@ -47,6 +48,7 @@ static void place_free(struct spawner *sp, struct spare *s)
 		log_warning("the folder of a spare host stays: %s", ignored.text);
 	if (sp->is_root && s->uid != (uid_t)-1)
 		uids_give(&sp->uids, s->uid);
+	cgroup_end(&sp->cgroups, s->leaf, clock_monotonic_ms());
 	descriptors_close(s);
 	*s = nothing;
 }
@@ -157,6 +159,7 @@ void spare_start(struct spawner *sp, struct spare *s, struct entry *entry, enum 
 	for (size_t i = 0; i < 3; i++)
 		entry->fds[ENTRY_CHANNEL + i] = fd_take(&s->fds[i]);
 	entry_started(&sp->table, entry, ++sp->generations, now_ms);
+	(void)snprintf(entry->leaf, sizeof entry->leaf, "%s", s->leaf);
 	entry_has_pid(&sp->table, entry, s->pid);
 	entry_born(entry);
 	entry_has_own_pids(entry, s->own_pids);
@@ -183,7 +186,7 @@ static int spare_make(struct spawner *sp, struct zygote *z, struct spare *s, str
 	const struct host_limits usual = { 0 };
 	char folder[FOLDER_ROOM];
 	int its[3] = { -1, -1, -1 }, result;
-	struct clone_request r = { .flags = ZYGOTE_F_SPARE, .limits = &s->limits, .folder = folder, .its = its };
+	struct clone_request r = { .flags = ZYGOTE_F_SPARE, .limits = &s->limits, .folder = folder, .leaf = s->leaf, .its = its };
 	const char *step;
 
 	if (!fd_room_beside(LIMIT_RESERVED_FDS))
@@ -192,6 +195,7 @@ static int spare_make(struct spawner *sp, struct zygote *z, struct spare *s, str
 		return -1;
 	r.tag = s->tag = SPARE_TAG | ((uint64_t)z->profile << 48) | ++z->spares.last_number;
 	folder_name(s, folder);
+	cgroup_leaf_name(s->leaf, SPARE_LEAF, s->tag & ~SPARE_TAG);
 	result = spawner_take_uid(sp, &s->uid, e);
 	if (result == 0)
 		result = objects_folder_make(sp, folder, s->uid, e);

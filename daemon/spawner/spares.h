@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/spawner/cgroups.h"
 #include "daemon/spawner/pool.h"
 #include "proto/err.h"
 #include "proto/limits.h"
@@ -34,6 +35,7 @@ struct spare {
 	int fds[3];            /* our ends: channel, stdout, stderr */
 	bool own_pids;
 	int listener_fd;       /* of its seccomp filter; -1: none */
+	char leaf[CGROUP_LEAF_BYTES]; /* of its cgroup */
 };
 
 struct spares {

@@ -176,7 +176,7 @@ static int timeout_ms(const struct spawner *sp, int64_t now_ms)
 {
 	int64_t at = earlier(earlier(control_deadline(sp), jobs_deadline(sp)), zygotes_deadline(sp));
 
-	at = earlier(earlier(at, sp->listener.retry_at_ms), liveness_deadline(&sp->liveness));
+	at = earlier(earlier(at, sp->listener.retry_at_ms), earlier(liveness_deadline(&sp->liveness), earlier(sp->cgroups.retry_at_ms, sp->sweeps.retry_at_ms)));
 	if (sp->stop_asked > 0)
 		at = earlier(at, sp->stop_by_ms);
 	if (sp->control.pid == 0 && sp->table.n_living > 0)
@@ -196,6 +196,9 @@ static void timers(struct spawner *sp, int64_t now_ms)
 	zygotes_timer(sp, now_ms);
 	control_timer(sp, now_ms);
 	pipes_drain(sp, now_ms);
+	sweeps_timer(&sp->sweeps, now_ms);
+	if (now_ms >= sp->cgroups.retry_at_ms)
+		cgroups_retry(&sp->cgroups, now_ms);
 	if (!sp->ending)
 		liveness_look(sp, now_ms);
 	if (now_ms >= sp->listener.retry_at_ms && listener_check(&sp->listener, now_ms))
@@ -341,6 +344,8 @@ static void spawner_init(struct spawner *sp, const struct config *c)
 	zygotes_init(&sp->zygotes, c->spare_hosts);
 	sp->denials.epoll_fd = -1;
 	sp->landlock_abi = -1;
+	sp->cgroups = (struct cgroups)CGROUPS_INIT;
+	sp->sweeps = (struct sweeps)SWEEPS_INIT;
 	sp->liveness = (struct liveness)LIVENESS_INIT;
 	sp->notify = (struct notify)NOTIFY_INIT;
 }
@@ -355,6 +360,7 @@ int spawner_open(struct spawner *sp, const struct config *c, int faults_fd, stru
 		report_pipe_open(sp, e) == -1 || denials_open(&sp->denials, e) == -1 || outcomes_make(sp, e) == -1 || table_init(&sp->table, c->max_sandboxes, e) == -1 ||
 		listener_open(&sp->listener, c, e) == -1)
 		return -1;
+	cgroups_open(&sp->cgroups); /* behind the lock: no other daemon of this folder runs */
 	return 0;
 }
 
@@ -368,10 +374,12 @@ void spawner_close(struct spawner *sp)
 	instance_close(sp);
 	programs_close(&sp->programs);
 	slices_close(&sp->slices);
+	sweeps_fini(&sp->sweeps);
 	uids_fini(&sp->uids);
 	denials_close(&sp->denials);
 	fd_close(&sp->report_read_fd);
 	fd_close(&sp->report_write_fd);
 	fd_close(&sp->signal_fd);
 	notify_close(&sp->notify);
+	cgroups_close(&sp->cgroups);
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/spawner/cgroups.h"
 #include "daemon/spawner/child.h"
 #include "daemon/spawner/denials.h"
 #include "daemon/spawner/listener.h"
@@ -15,6 +16,7 @@
 #include "daemon/spawner/notify.h"
 #include "daemon/spawner/programs.h"
 #include "daemon/spawner/slices.h"
+#include "daemon/spawner/sweeps.h"
 #include "daemon/spawner/table.h"
 #include "daemon/spawner/uids.h"
 #include "daemon/spawner/zygotes.h"
@@ -59,13 +61,6 @@ struct job {
 	char step[LIMIT_ID_BYTES + 1], text[96];
 };
 
-struct sweep {
-	pid_t pid; /* 0: free place, but for one that is due */
-	uid_t uid;
-};
-
-#define SWEEPS_MAX 64
-
 struct spawner {
 	struct config config;
 	bool is_root;
@@ -84,10 +79,11 @@ struct spawner {
 	uint64_t generations;
 	struct zygotes zygotes;
 	struct denials denials;
+	struct cgroups cgroups;
 	uint64_t weaken;             /* PROTECTION_BITs that hosts are to lack; for tests */
 	int landlock_abi;            /* to pretend; -1: the kernel's */
 	struct job jobs[LIMIT_JOBS];
-	struct sweep sweeps[SWEEPS_MAX];
+	struct sweeps sweeps;
 	struct control control;
 	struct liveness liveness;    /* of control */
 	bool alive_unsent;           /* the question has found no room yet */
@@ -150,6 +146,8 @@ int64_t jobs_deadline(const struct spawner *sp);
 /* ---- freeze.c ---- */
 int entry_freeze(struct spawner *sp, struct entry *entry, struct err *e); /* -1: some run on, so all do */
 void entry_thaw(struct spawner *sp, struct entry *entry);
+void entry_kill(struct spawner *sp, struct entry *entry);                  /* all of it that can be reached at once; it has a pid */
+void entry_leaf_end(struct spawner *sp, struct entry *entry);              /* its process has ended, or never came: so does its cgroup */
 void entry_orphans_kill(struct spawner *sp, struct entry *entry);          /* what the host that has ended left behind */
 bool freeze_covers(struct spawner *sp, pid_t pid, uid_t uid);             /* was it stopped, since its sandbox is frozen? */
 

@@ -266,7 +266,8 @@ void entry_describe(const struct entry *entry, struct spawner_message *m)
 	m->started_ms = entry->started_ms;
 	m->ended_ms = entry->ended_ms;
 	m->limits = entry->limits;
-	m->flags = (entry->exited ? SPAWNER_F_EXITED : 0) | (entry->frozen ? SPAWNER_F_FROZEN : 0);
+	m->flags = (entry->exited ? SPAWNER_F_EXITED : 0) | (entry->frozen ? SPAWNER_F_FROZEN : 0) |
+		(entry->exited && entry->oom ? SPAWNER_F_OOM : 0) | (entry->frozen_by_cgroup ? SPAWNER_F_CGROUP : 0);
 }
 
 size_t entry_borrow_fds(const struct entry *entry, struct spawner_message *m, int fds[ENTRY_FD__N])

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/spawner/cgroups.h"
 #include "proto/ebb.h"
 #include "proto/err.h"
 #include "proto/profile.h"
@@ -35,11 +36,14 @@ struct entry {
 	bool own_pids;             /* its process is the first of a pid namespace: all others of it end with it */
 	bool loose;                /* one that had none has run under this uid: others may be left over */
 	bool frozen;               /* every process of it was stopped, by us */
+	bool frozen_by_cgroup;     /* not by signals */
 	bool exited;               /* the newest generation has ended, unacknowledged */
 	bool exit_unsent;          /* control that lives now has not been told */
 	int status;
 	int64_t started_ms, ended_ms;
 	uint64_t dropped_bytes;
+	char leaf[CGROUP_LEAF_BYTES]; /* of its process's cgroup; "": it has ended, or there are none */
+	bool oom;                  /* the newest generation was killed for its memory */
 	char step[LIMIT_ID_BYTES + 1]; /* of the set-up, that failed */
 	char text[96];
 	uint32_t slot;

@@ -137,6 +137,7 @@ int validate_limits(const struct host_limits *asked, const struct config *c, str
 			c->max_processes),
 		.max_open_files = (uint32_t)value_or_default(asked->max_open_files, DEFAULT_MAX_OPEN_FILES,
 			c->max_open_files),
+		.max_cpu_percentage = (uint32_t)value_or_default(asked->max_cpu_percentage, DEFAULT_MAX_CPU_PERCENTAGE, 0),
 	};
 
 	/* A stack is memory too, and the kernel doesn't count it in RLIMIT_DATA. */
@@ -146,7 +147,8 @@ int validate_limits(const struct host_limits *asked, const struct config *c, str
 			c->max_memory_bytes > DEFAULT_MAX_STACK_BYTES || c->max_memory_bytes == 0 ?
 				c->max_memory_bytes : DEFAULT_MAX_STACK_BYTES, e) == -1 ||
 		ceiling_check("max_processes", l.max_processes, c->max_processes, e) == -1 ||
-		ceiling_check("max_open_files", l.max_open_files, c->max_open_files, e) == -1)
+		ceiling_check("max_open_files", l.max_open_files, c->max_open_files, e) == -1 ||
+		ceiling_check("max_cpu_percentage", l.max_cpu_percentage, LIMIT_MAX_CPU_PERCENTAGE, e) == -1)
 		return -1;
 	*ret = l;
 	return 0;

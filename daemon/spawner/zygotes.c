@@ -302,6 +302,8 @@ static void ready(struct spawner *sp, struct zygote *z, const struct zygote_mess
 	z->has_root = (m->flags & ZYGOTE_F_ROOT) != 0;
 	z->has_pids = (m->flags & ZYGOTE_F_PIDS) != 0;
 	z->lost = m->lost;
+	/* Without a root of its own a host knows its folder by a path, so none can be made in advance. */
+	pool_retarget(&z->spares.pool, z->has_root && !z->is_single ? sp->config.spare_hosts : 0, clock_monotonic_ms());
 	z->deadline_ms = NEVER;
 	log_debug("zygote %d of profile %s is ready", (int)z->pid, name_of(z));
 	births_send(sp, z);
@@ -446,8 +448,15 @@ bool zygotes_early_exit(struct spawner *sp, pid_t pid, int status)
 {
 	struct zygotes *all = &sp->zygotes;
 
-	if (!pids_due(sp))
+	if (!pids_due(sp)) {
+		memset(all->early, 0, sizeof all->early);
 		return false;
+	}
+	for (size_t i = 0; i < EARLY_EXITS; i++)
+		if (all->early[i].pid == pid) { /* somebody else had the number before */
+			all->early[i].status = status;
+			return true;
+		}
 	all->early[all->n_early_next++ % EARLY_EXITS] = (struct early_exit){ pid, status };
 	return true;
 }
@@ -455,18 +464,17 @@ bool zygotes_early_exit(struct spawner *sp, pid_t pid, int status)
 bool zygotes_early_take(struct spawner *sp, pid_t pid, int *ret_status)
 {
 	struct zygotes *all = &sp->zygotes;
+	siginfo_t info;
+	bool reaped = waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == -1 && errno == ECHILD;
 
+	*ret_status = SIGKILL; /* so many others may have come in between that its status is lost */
 	for (size_t i = 0; i < EARLY_EXITS; i++)
 		if (all->early[i].pid == pid) {
-			*ret_status = all->early[i].status;
+			if (reaped)
+				*ret_status = all->early[i].status;
 			all->early[i].pid = 0;
-			return true;
 		}
-	if (kill(pid, 0) == -1 && errno == ESRCH) { /* so many others came in between that its status is lost */
-		*ret_status = SIGKILL;
-		return true;
-	}
-	return false;
+	return reaped; /* else what is noted was an orphan's of the same number, long ago */
 }
 
 /* ---- time ---- */

@@ -22,10 +22,11 @@ struct clone_request {
 	uid_t uid;
 	const struct host_limits *limits;
 	const char *folder; /* in the objects folder */
+	const char *leaf;   /* of its cgroup; made by this, where there are any */
 	const int *its;     /* channel, stdout, stderr */
 };
 /* -1 with errno: not sent; ret_step NULL: for want of room, or since its end is closed. */
-int clone_ask(const struct spawner *sp, const struct zygote *z, const struct clone_request *r, const char **ret_step);
+int clone_ask(struct spawner *sp, const struct zygote *z, const struct clone_request *r, const char **ret_step);
 int host_ends_make(int ours[3], int its[3], struct err *e); /* channel, stdout, stderr; -1: some of them may be open */
 void births_send(struct spawner *sp, struct zygote *z); /* as far as there is room, and not too many are at work */
 bool births_may_send(const struct spawner *sp, const struct zygote *z);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Where the daemon's cgroup is, and what is done in it, in a folder of plain files. What the kernel makes of it: make check-vm. */
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
@@ -171,7 +172,7 @@ START_TEST(without_controllers_there_is_none)
 	ck_assert_int_eq(g.dir_fd, -1);
 	ck_assert_uint_eq(g.has, 0);
 	ck_assert_str_ne(g.why, "");
-	ck_assert_int_eq(cgroup_make(&g, "web", 1, &(struct cgroup_limits){ 1, 1, 1 }), -1);
+	ck_assert_int_eq(cgroup_make(&g, "web@1", &(struct cgroup_limits){ 1, 1, 1 }), -1);
 	cgroups_close(&g);
 }
 END_TEST
@@ -207,13 +208,7 @@ START_TEST(what_an_earlier_daemon_left_is_removed_and_nothing_else)
 }
 END_TEST
 
-static bool web_lives(void *ctx, const char *sandbox, uint64_t generation)
-{
-	(void)ctx;
-	return strcmp(sandbox, "web") == 0 && generation == 2;
-}
-
-START_TEST(a_sweep_is_repeated_later_and_later_while_something_is_left)
+START_TEST(what_cannot_be_removed_is_tried_again_later_and_later)
 {
 	struct cgroups g;
 	int64_t now_ms = 1000, after_ms = 0;
@@ -224,25 +219,50 @@ START_TEST(a_sweep_is_repeated_later_and_later_while_something_is_left)
 	folder("web@2");
 	file("web@1/busy", ""); /* it can't be removed, as one with processes can't */
 	file("web@1/cgroup.kill", "");
-	cgroup_end(&g, "web", 1, now_ms);
+	cgroup_end(&g, "web@1", now_ms);
+	cgroup_end(&g, "", now_ms);
+	cgroup_end(&g, "never@1", now_ms);
 	ck_assert_str_eq(text_of("web@1/cgroup.kill"), "1");
-	ck_assert(g.has_left);
 	for (int i = 0; i < 12; i++) {
-		ck_assert_int_gt(g.sweep_at_ms, now_ms);
-		ck_assert_int_ge(g.sweep_at_ms - now_ms, after_ms);
-		ck_assert_int_le(g.sweep_at_ms - now_ms, 10000);
-		after_ms = g.sweep_at_ms - now_ms;
-		now_ms = g.sweep_at_ms;
-		cgroups_sweep(&g, web_lives, NULL, now_ms);
+		ck_assert_int_gt(g.retry_at_ms, now_ms);
+		ck_assert_int_ge(g.retry_at_ms - now_ms, after_ms);
+		ck_assert_int_le(g.retry_at_ms - now_ms, 10000);
+		after_ms = g.retry_at_ms - now_ms;
+		now_ms = g.retry_at_ms;
+		cgroups_retry(&g, now_ms);
 		ck_assert(there("web@2"));
 	}
 	ck_assert_int_eq(unlinkat(g.dir_fd, "web@1/busy", 0), 0);
 	ck_assert_int_eq(unlinkat(g.dir_fd, "web@1/cgroup.kill", 0), 0);
-	cgroups_sweep(&g, web_lives, NULL, now_ms);
+	cgroups_retry(&g, now_ms);
 	ck_assert(!there("web@1"));
 	ck_assert(there("web@2"));
-	ck_assert(!g.has_left);
-	ck_assert_int_eq(g.sweep_at_ms, INT64_MAX);
+	ck_assert_ptr_null(g.left);
+	ck_assert_int_eq(g.retry_at_ms, INT64_MAX);
+	cgroups_close(&g);
+}
+END_TEST
+
+START_TEST(a_freeze_that_takes_too_long_is_undone)
+{
+	struct cgroups g;
+
+	delegated("memory\n");
+	g = opened();
+	folder("web@1");
+	ck_assert_int_eq(cgroup_freeze(&g, "web@1", true), -1);
+	file("web@1/cgroup.freeze", "");
+	file("web@1/cgroup.events", "populated 1\nfrozen 0\n");
+	ck_assert_int_eq(cgroup_freeze(&g, "web@1", true), -1);
+	ck_assert_int_eq(errno, ETIMEDOUT);
+	ck_assert_str_eq(text_of("web@1/cgroup.freeze"), "0");
+	file("web@1/cgroup.events", "populated 1\nfrozen 1\n");
+	file("web@1/cgroup.freeze", "");
+	ck_assert_int_eq(cgroup_freeze(&g, "web@1", true), 0);
+	ck_assert_str_eq(text_of("web@1/cgroup.freeze"), "1");
+	file("web@1/cgroup.freeze", "");
+	ck_assert_int_eq(cgroup_freeze(&g, "web@1", false), 0);
+	ck_assert_str_eq(text_of("web@1/cgroup.freeze"), "0");
 	cgroups_close(&g);
 }
 END_TEST
@@ -260,21 +280,21 @@ START_TEST(limits_and_events)
 	file("web@5/memory.oom.group", "");
 	file("web@5/pids.max", "");
 	file("web@5/cpu.max", "");
-	ck_assert_int_eq(cgroup_limit(&g, "web", 5, &limits), 0);
+	ck_assert_int_eq(cgroup_limit(&g, "web@5", &limits), 0);
 	ck_assert_str_eq(text_of("web@5/memory.max"), "1048576");
 	ck_assert_str_eq(text_of("web@5/memory.oom.group"), "1");
 	ck_assert_str_eq(text_of("web@5/pids.max"), "7");
 	ck_assert_str_eq(text_of("web@5/cpu.max"), "150000 100000");
-	ck_assert_int_eq(cgroup_limit(&g, "web", 6, &limits), -1);
-	cgroup_events_read(&g, "web", 5, &events);
+	ck_assert_int_eq(cgroup_limit(&g, "web@6", &limits), -1);
+	cgroup_events_read(&g, "web@5", &events);
 	ck_assert(!events.oom && !events.processes);
 	file("web@5/memory.events", "low 0\nhigh 0\nmax 12\noom 1\noom_kill 0\n");
 	file("web@5/pids.events", "max 0\n");
-	cgroup_events_read(&g, "web", 5, &events);
+	cgroup_events_read(&g, "web@5", &events);
 	ck_assert(!events.oom && !events.processes);
 	file("web@5/memory.events", "low 0\nhigh 0\nmax 12\noom 1\noom_kill 2\noom_group_kill 1\n");
 	file("web@5/pids.events", "max 3\n");
-	cgroup_events_read(&g, "web", 5, &events);
+	cgroup_events_read(&g, "web@5", &events);
 	ck_assert(events.oom && events.processes);
 	cgroups_close(&g);
 }
@@ -285,4 +305,5 @@ CHECK_MAIN("cgroups",
 	tcase_add_checked_fixture(tc, setup, teardown); tcase_add_test(tc, it_enters_its_leaf_and_hands_on_what_there_is);
 	tcase_add_test(tc, without_controllers_there_is_none); tcase_add_test(tc, a_folder_that_cannot_be_entered_is_none);
 	tcase_add_test(tc, what_an_earlier_daemon_left_is_removed_and_nothing_else);
-	tcase_add_test(tc, a_sweep_is_repeated_later_and_later_while_something_is_left); tcase_add_test(tc, limits_and_events));
+	tcase_add_test(tc, what_cannot_be_removed_is_tried_again_later_and_later);
+	tcase_add_test(tc, a_freeze_that_takes_too_long_is_undone); tcase_add_test(tc, limits_and_events));

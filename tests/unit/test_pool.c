@@ -200,7 +200,25 @@ START_TEST(planted_bugs_are_found)
 }
 END_TEST
 
-CHECK_MAIN("pool", tcase_add_test(tc, none_before_the_first_start); tcase_add_test(tc, no_pool_is_no_pool);
+START_TEST(a_pool_that_can_have_none_is_never_due)
+{
+	struct pool p;
+
+	pool_init(&p, 4);
+	pool_started(&p, 1000);
+	ck_assert_int_ne(pool_due_ms(&p), POOL_NOT_ASKED);
+	pool_retarget(&p, 0, 1001); /* its zygote has come, and can't make any */
+	ck_assert_int_eq(pool_due_ms(&p), POOL_NOT_ASKED);
+	pool_started(&p, 2000);
+	ck_assert_int_eq(pool_due_ms(&p), POOL_NOT_ASKED);
+	ck_assert_uint_eq(pool_ask(&p, 3000), 0);
+	pool_retarget(&p, 2, 4000); /* the next one can */
+	ck_assert_int_ne(pool_due_ms(&p), POOL_NOT_ASKED);
+	ck_assert_uint_eq(pool_ask(&p, pool_due_ms(&p)), 2);
+}
+END_TEST
+
+CHECK_MAIN("pool", tcase_add_test(tc, none_before_the_first_start); tcase_add_test(tc, a_pool_that_can_have_none_is_never_due); tcase_add_test(tc, no_pool_is_no_pool);
 	tcase_add_test(tc, starts_without_a_pause); tcase_add_test(tc, losses_are_replaced_ever_more_slowly);
 	tcase_add_test(tc, a_zygote_that_is_gone_takes_them_along); tcase_add_test(tc, random_schedules);
 	tcase_add_loop_test(tc, planted_bugs_are_found, 1, 4))

@@ -8,6 +8,7 @@
 #include <linux/capability.h>
 #include <linux/mount.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,6 +35,25 @@ static int step_name(struct zygote *z)
 {
 	walls.spare = (z->request.flags & ZYGOTE_F_SPARE) != 0;
 	return prctl(PR_SET_NAME, walls.spare ? SPARE_BIRTH_NAME : HOST_NAME, 0, 0, 0);
+}
+
+/* Where clone3 couldn't do it: from here on what it uses is its own cgroup's. A namespace of cgroups has its root where its maker stood. */
+static int step_cgroup(struct zygote *z)
+{
+	autoclose int fd = -1;
+
+	walls.not_by_cgroup = z->request.lost;
+	(void)snprintf(walls.no_cgroup, sizeof walls.no_cgroup, "%s", z->request.step);
+	if (z->cgroup_fd == -1)
+		return 0;
+	if (!z->in_cgroup) {
+		fd = openat(z->cgroup_fd, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+		if (fd == -1 || write(fd, "0", 1) != 1)
+			return -1;
+	}
+	fd_close(&z->cgroup_fd);
+	walls.own_cgroup = true;
+	return walls_want(PROTECTION_CGROUP_NAMESPACE) ? unshare(CLONE_NEWCGROUP) : 0;
 }
 
 static int step_map_user(struct zygote *z)
@@ -230,6 +250,7 @@ static int step_filter(struct zygote *z)
 static const struct zygote_step steps[] = {
 	{ "name", step_name, PROTECTION_NONE, false },
 	{ "map user", step_map_user, PROTECTION_USER_NAMESPACE, false },
+	{ "enter cgroup", step_cgroup, PROTECTION_NONE, true },
 	{ "mount objects", step_objects, PROTECTION_OWN_ROOT, true },
 	{ "mount scratch", step_scratch, PROTECTION_SCRATCH, false },
 	{ "enter folder", step_folder, PROTECTION_NONE, false },

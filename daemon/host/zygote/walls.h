@@ -18,6 +18,9 @@ struct walls {
 	uint64_t left_out;   /* by --weaken */
 	uint64_t lost;       /* tried in vain */
 	uint16_t why[PROTECTION__N]; /* errno of those; 0: another that it needs is lost */
+	uint64_t not_by_cgroup; /* PROTECTION_BITs that only a cgroup gives, and this process's doesn't */
+	char no_cgroup[64];     /* why */
+	bool own_cgroup;        /* the spawner can end it as a whole */
 	uint64_t scratch_bytes;
 	uint64_t root_device; /* st_dev of the template root; 0: none */
 	char objects[256];    /* where object names are looked for; "": names are whole paths */

@@ -98,8 +98,11 @@ static void receive(struct zygote *z, enum zygote_op op, size_t fds_min, size_t 
 		_exit(0);
 	if (n != (ssize_t)sizeof z->request || z->request.version != ZYGOTE_WIRE_VERSION || z->request.op != op ||
 		z->n_fds < fds_min || z->n_fds > fds_max || z->request.profile >= PROFILE__N ||
-		!memchr(z->request.objects, 0, sizeof z->request.objects))
+		!memchr(z->request.objects, 0, sizeof z->request.objects) || !memchr(z->request.step, 0, sizeof z->request.step))
 		_exit(HOST_EXIT_CONTRACT);
+	z->cgroup_fd = -1;
+	if (op == ZYGOTE_CLONE && (z->request.flags & ZYGOTE_F_CGROUP) && z->n_fds > fds_min)
+		z->cgroup_fd = z->fds[--z->n_fds];
 }
 
 static int filter_read(struct zygote *z)
@@ -131,7 +134,7 @@ static pid_t clone_by(const struct clone_args *args)
 	pid_t pid = (pid_t)syscall(SYS_clone3, args, sizeof *args);
 
 #if defined __x86_64__ || defined __aarch64__
-	if (pid == -1 && errno == ENOSYS)
+	if (pid == -1 && errno == ENOSYS && !(args->flags & CLONE_INTO_CGROUP))
 #if defined __x86_64__
 		pid = (pid_t)syscall(SYS_clone, args->flags | args->exit_signal, 0ul, 0ul, args->child_tid, 0ul);
 #else
@@ -249,7 +252,17 @@ static pid_t clone_host(struct zygote *z, const struct libc_thread *libc)
 		args.flags |= CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
 		args.child_tid = (uint64_t)(uintptr_t)libc->tid;
 	}
+	if (z->cgroup_fd != -1) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)z->cgroup_fd;
+	}
 	pid = clone_by(&args);
+	if (pid == -1 && z->cgroup_fd != -1 && errno == ENOSYS) { /* without clone3: a birth's step enters it */
+		args.flags &= ~CLONE_INTO_CGROUP;
+		pid = clone_by(&args);
+	} else if (pid == 0) {
+		z->in_cgroup = z->cgroup_fd != -1;
+	}
 	if (pid == 0 && libc->robust_head)
 		(void)syscall(SYS_set_robust_list, libc->robust_head, libc->robust_size);
 	return pid;
@@ -260,6 +273,7 @@ static void descriptors_close(struct zygote *z)
 	for (size_t i = 0; i < z->n_fds; i++)
 		fd_close(&z->fds[i]);
 	z->n_fds = 0;
+	fd_close(&z->cgroup_fd);
 }
 
 /* The kernel counts the descriptors that are on their way for the user as a whole, and compares with this process's limit, which is low
@@ -292,7 +306,7 @@ static void be_born(struct zygote *z)
 
 void zygote_run(void)
 {
-	static struct zygote z = { .link_fd = -1, .proc_fd = -1, .listener_fd = -1 };
+	static struct zygote z = { .link_fd = -1, .proc_fd = -1, .cgroup_fd = -1, .listener_fd = -1 };
 	struct libc_thread libc;
 
 	z.link_fd = fcntl(ZYGOTE_FD_LINK, F_DUPFD_CLOEXEC, ZYGOTE_FDS_FROM);
@@ -308,7 +322,7 @@ void zygote_run(void)
 		struct zygote_message answer = { 0 };
 		pid_t pid;
 
-		receive(&z, ZYGOTE_CLONE, 3, 4);
+		receive(&z, ZYGOTE_CLONE, 3, 5);
 		pid = clone_host(&z, &libc);
 		if (pid == 0)
 			break;

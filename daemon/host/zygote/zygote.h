@@ -29,6 +29,8 @@ struct zygote {
 	struct zygote_message request;    /* the newest */
 	int fds[FD_MESSAGE_MAX];          /* that came with it */
 	size_t n_fds;
+	int cgroup_fd;                    /* of those: the cgroup of the host; -1: it stays in the zygote's */
+	bool in_cgroup;                   /* in a host: it was cloned into it */
 	int listener_fd;                  /* in a host, until it is born */
 };
 

@@ -77,7 +77,7 @@ say = $(if $(V),,@echo '  $1 $2';)
 all: $(programs) $(BUILD)/include/sandbox_module.h
 
 help:
-	@sed -n 's/^#   //p' Makefile; echo 'targets: all deps man install uninstall demo check check-unit check-proc check-e2e check-attacks check-source check-clang check-clients check-otp check-full soak-reload lint asan fuzz coverage bench clean'
+	@sed -n 's/^#   //p' Makefile; echo 'targets: all deps man install uninstall demo check check-unit check-proc check-e2e check-attacks check-source check-clang check-clients check-otp check-full check-vm soak-reload lint asan fuzz coverage bench clean'
 
 $(BUILD)/o/%.o: %.c
 	$(call say,CC,$<)mkdir -p $(@D) && $(CC) $(our_cppflags) $(CPPFLAGS) $(our_cflags) $(CFLAGS) -MMD -MP -c $< -o $@

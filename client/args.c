@@ -204,6 +204,30 @@ static const char *prefix_of(const char *text)
 	return NULL;
 }
 
+/* `help group create` is help group-create, `help schema diff` help schema-diff. *text becomes the one word; false: it isn't all there yet. */
+static bool help_word(struct walk *w, const char **text)
+{
+	struct args *a = w->a;
+	const struct verb *v;
+	char name[40];
+
+	if (a->n_operands == 1 && strcmp(a->operands[0], "schema") == 0 && strcmp(*text, "diff") == 0) {
+		a->operands[0] = verb_find("schema-diff", NULL)->name;
+		return false;
+	}
+	if (a->n_operands > 0)
+		return true;
+	if (!w->prefix) {
+		w->prefix = prefix_of(*text);
+		return !w->prefix;
+	}
+	(void)snprintf(name, sizeof name, "%s-%.30s", w->prefix, *text);
+	v = verb_find(name, NULL);
+	*text = v ? v->name : *text;
+	w->prefix = NULL;
+	return true;
+}
+
 static int operand(struct walk *w, const char *text)
 {
 	struct args *a = w->a;
@@ -215,6 +239,8 @@ static int operand(struct walk *w, const char *text)
 		w->n_known = options_of(a->verb, w->known);
 		return 0;
 	}
+	if (a->verb && strcmp(a->verb->name, "help") == 0 && !help_word(w, &text))
+		return 0;
 	if (a->verb) {
 		if (a->n_operands == ARGS_MAX)
 			return err_set(w->e, ERR_BAD_PARAM, "more than %d operands", ARGS_MAX);

@@ -31,14 +31,18 @@ static char *sandbox_text(struct json_span sb)
 	char *id = output_text(json_get(sb, "id")), *status = output_text(json_get(sb, "status")), *all;
 	char *restart = output_text(json_get(sb, "restart")), *pid = output_text(json_get(sb, "pid"));
 	bool has_pid = pid[0] != '-', has_restart = json_get(sb, "restart").at != NULL;
-	int64_t due, restarts = 0;
-	char next[48] = "";
+	/* one in a group has none of its own: group-add shows info, where it is the group's */
+	struct json_span budget = json_type(json_get(sb, "budget_of")) == '"' ? (struct json_span){ 0 } : json_get(sb, "budget");
+	int64_t due, restarts = 0, used, allowed;
+	char next[80] = "";
 	bool significant = false;
 
 	(void)json_bool(json_get(sb, "significant"), &significant);
 	(void)json_i64(json_get(sb, "restart_count"), &restarts);
 	if (json_i64(json_get(sb, "due_in_ms"), &due))
 		(void)snprintf(next, sizeof next, ", starts in %" PRId64 " ms", due);
+	else if (json_i64(json_get(budget, "used"), &used) && json_i64(json_get(budget, "allowed"), &allowed))
+		(void)snprintf(next, sizeof next, ", %" PRId64 " of %" PRId64 " restarts used", used, allowed);
 	all = output_format("%s: %s%s%s%s, pid %s, %" PRId64 " restarts%s", id, status, has_restart ? ", " : "", has_restart ? restart : "",
 		significant ? ", significant" : "", has_pid ? pid : "-", restarts, next);
 	free(id);

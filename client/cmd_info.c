@@ -73,6 +73,21 @@ static char *budget_value(struct json_span budget)
 		(resets + 999) / 1000);
 }
 
+/* A member's restarts are counted by its group. */
+static void print_budget(struct json_span budget, struct json_span of)
+{
+	char *group = output_text(of), *value = json_type(budget) == '{' ? budget_value(budget) : output_format("-");
+
+	if (json_type(of) != '"')
+		output_pair(stdout, "restart budget", output_format("%s", value));
+	else if (json_type(budget) == '{')
+		output_pair(stdout, "restart budget", output_format("%s, counted by group %s", value, group));
+	else
+		output_pair(stdout, "restart budget", output_format("counted by group %s", group));
+	free(group);
+	free(value);
+}
+
 static char *backoff_value(struct json_span backoff)
 {
 	int64_t left;
@@ -261,7 +276,8 @@ static void print_rest(struct json_span info)
 		"module", "state_version", "version", "created_at", "started_at", "restart", "profile",
 		"strict", "limits", "labels", "config", "restart_count", "budget", "backoff", "last_exit",
 		"queue", "functions", "timers", "state", "own_save", "abi", "security", "state_from", "state_kept", "versions", "sha256", "start_timeout_ms",
-		"shutdown_ms", "compiler", "group", "significant", "heartbeat_ms", "max_execution_ms", "address_space", "restart_state", "next_restart_in_ms", "next", "frozen" };
+		"shutdown_ms", "compiler", "group", "significant", "heartbeat_ms", "max_execution_ms", "address_space", "restart_state", "next_restart_in_ms", "next", "frozen",
+		"updated_at", "budget_of" };
 	struct json_iter it = json_iter_begin(info);
 	struct json_span key, value;
 
@@ -296,11 +312,12 @@ static void print_info(struct json_span info)
 	output_pair(stdout, "module", module_value(info));
 	output_pair(stdout, "state from", output_text(json_get(info, "state_from")));
 	output_pair(stdout, "created", output_time(json_get(info, "created_at")));
+	output_pair(stdout, "updated", output_time(json_get(info, "updated_at")));
 	output_pair(stdout, "started", output_time(json_get(info, "started_at")));
 	output_pair(stdout, "group", output_text(json_get(info, "group")));
 	output_pair(stdout, "restart", output_text(json_get(info, "restart")));
 	output_pair(stdout, "restarts", output_text(json_get(info, "restart_count")));
-	output_pair(stdout, "restart budget", budget_value(json_get(info, "budget")));
+	print_budget(json_get(info, "budget"), json_get(info, "budget_of"));
 	output_pair(stdout, "back-off", backoff_value(json_get(info, "backoff")));
 	output_pair(stdout, "next", output_text(json_get(info, "next")));
 	output_pair(stdout, "frozen", frozen_value(json_get(info, "frozen")));
@@ -342,17 +359,20 @@ int cmd_info_run(struct ctl *s)
 {
 	struct rpcclient_reply r;
 	int status = ctl_request(s, NULL, (struct json_span){ 0 }, &r);
+	bool check = args_flag(s->args, "check");
 
 	if (status != 0)
 		return status;
-	if (!ctl_json_done(s, &r)) {
+	if (!ctl_json_done(s, &r) && !(check && s->args->quiet)) {
 		if (args_flag(s->args, "functions"))
 			print_function_names(json_get(r.result, "functions"));
 		else
 			print_info(r.result);
 	}
+	if (check && !json_string_is(json_get(r.result, "status"), "running"))
+		status = err_code_exit(ERR_WRONG_STATE);
 	rpcclient_reply_fini(&r);
-	return 0;
+	return status;
 }
 
 /* "3 of 100" */

@@ -12,7 +12,7 @@
 enum { COLUMN_STATUS = 1 };
 
 static const char *const heads[] = { "ID", "STATUS", "MODULE", "VERSION", "PID", "RESTARTS", "OWNER", "AGE",
-	NULL };
+	"GROUP", "PROFILE", "LABELS", NULL };
 
 struct listing {
 	struct output_table table;
@@ -20,7 +20,28 @@ struct listing {
 	struct json_out out;
 	int64_t now_ms;
 	bool quiet;
+	size_t rows;
 };
+
+/* "a=x,b=y"; "-": there are none. */
+static char *labels_text(struct json_span labels)
+{
+	struct json_span name, value;
+	char *all = NULL;
+
+	if (json_type(labels) == '{') {
+		for (struct json_iter it = json_iter_begin(labels); json_iter_next(&it, &name, &value);) {
+			char *n = output_text(name), *v = output_text(value), *more;
+
+			more = output_format("%s%s%s=%s", all ? all : "", all ? "," : "", n, v);
+			free(n);
+			free(v);
+			free(all);
+			all = more;
+		}
+	}
+	return all ? all : output_format("-");
+}
 
 static void add_row(struct listing *l, struct json_span row)
 {
@@ -35,6 +56,9 @@ static void add_row(struct listing *l, struct json_span row)
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		output_table_cell(&l->table, output_text(json_get(row, keys[i])));
 	output_table_cell(&l->table, output_ago(json_get(row, "created_at"), l->now_ms));
+	output_table_cell(&l->table, output_text(json_get(row, "group")));
+	output_table_cell(&l->table, output_text(json_get(row, "profile")));
+	output_table_cell(&l->table, labels_text(json_get(row, "labels")));
 }
 
 /* Adds a page; *ret_next: the caller's copy of where the next one begins, NULL at the end. */
@@ -42,11 +66,12 @@ static void add_page(struct listing *l, struct json_span result, char **ret_next
 {
 	struct json_iter it = json_iter_begin(json_get(result, "sandboxes"));
 	struct json_span key, row, next = json_get(result, "next");
-	size_t n = 0;
 
-	for (; json_iter_next(&it, &key, &row); n++)
+	while (json_iter_next(&it, &key, &row)) {
 		add_row(l, row);
-	*ret_next = n > 0 && json_type(next) == '"' ? json_string_dup(next, NULL) : NULL;
+		l->rows++;
+	}
+	*ret_next = json_type(next) == '"' ? json_string_dup(next, NULL) : NULL;
 }
 
 static void print(struct ctl *s, struct listing *l, const char *next)
@@ -97,7 +122,7 @@ int cmd_list_run(struct ctl *s)
 		rpcclient_reply_fini(&r);
 		stuck = from && next && strcmp(from, next) == 0;
 		free(from);
-	} while (next && !one_page && !stuck);
+	} while (next && !(one_page && l.rows > 0) && !stuck);
 	if (status == 0)
 		print(s, &l, next);
 	free(next);

@@ -80,6 +80,12 @@ static void show_details(struct json_span data)
 			skip = skip || json_string_is(key, shown[i]);
 		if (skip)
 			continue;
+		if (json_string_is(key, "sandbox") && json_type(value) == '{') { /* already_exists: all that is known of it; with --json, all is shown */
+			text = output_text(json_get(value, "status"));
+			(void)fprintf(stderr, "  status: %s\n", text);
+			free(text);
+			continue;
+		}
 		name = output_text(key);
 		text = output_text(value);
 		(void)fprintf(stderr, "  %s: %s\n", name, text);

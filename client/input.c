@@ -4,8 +4,11 @@
  * device in the place of an object is refused instead of waited for. */
 #include "client/input.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -85,6 +88,51 @@ static void name_source(struct codefile *c, const char *path)
 	memcpy(c->name, base, strlen(base) + 1);
 }
 
+static bool is_code_name(const char *name)
+{
+	return name[0] != '.' && (ends_in(name, ".c") || ends_in(name, ".so"));
+}
+
+/* How many regular files of code a folder has; `first`: the path of one, "": none. -1: it can't be read. */
+static int count_code(const char *folder, char first[PATH_MAX], struct err *e)
+{
+	DIR *d = opendir(folder);
+	int n = 0;
+
+	first[0] = '\0';
+	if (!d)
+		return err_sys(e, ERR_BAD_SOURCE, "cannot read the folder %s", folder);
+	for (const struct dirent *each; (each = readdir(d));) {
+		char path[PATH_MAX];
+		struct stat st;
+
+		if (!is_code_name(each->d_name) || snprintf(path, sizeof path, "%s/%s", folder, each->d_name) >= (int)sizeof path || stat(path, &st) == -1 ||
+			!S_ISREG(st.st_mode))
+			continue;
+		if (n++ == 0)
+			memcpy(first, path, sizeof path);
+	}
+	(void)closedir(d);
+	return n;
+}
+
+static int read_file(struct codefile *c, const char *path, struct err *e);
+
+/* The one file of code that is in it. */
+static int read_folder(struct codefile *c, const char *folder, struct err *e)
+{
+	char path[PATH_MAX];
+	int n = count_code(folder, path, e);
+
+	if (n == 1)
+		return read_file(c, path, e);
+	if (n == 0)
+		return err_set(e, ERR_BAD_SOURCE, "%s is a folder without a .c or .so file: name the file, or build the object first", folder);
+	if (n > 1)
+		return err_set(e, ERR_BAD_SOURCE, "%s is a folder with %d .c and .so files: name the one that is meant, such as %s", folder, n, path);
+	return -1;
+}
+
 static int read_file(struct codefile *c, const char *path, struct err *e)
 {
 	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -96,7 +144,7 @@ static int read_file(struct codefile *c, const char *path, struct err *e)
 	if (fstat(fd, &st) == -1)
 		return err_sys(e, ERR_BAD_SOURCE, "cannot look at %s", path);
 	if (S_ISDIR(st.st_mode))
-		return err_set(e, ERR_BAD_SOURCE, "%s is a folder, not a file", path);
+		return read_folder(c, path, e);
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, ERR_BAD_SOURCE, "%s is not a regular file", path);
 	if (!c->is_source && !ends_in(path, ".so") && !strstr(path, ".so."))

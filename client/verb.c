@@ -10,7 +10,8 @@
 const struct verb verbs[] = {
 	{ .name = "create", .method = METHOD_SANDBOX_CREATE, .run = cmd_create_run, .operands = "ID FILE",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 2, .takes_code = true,
-		.notes = "FILE is a shared object (.so) or a C source (.c), read here with your rights and sent to the daemon; - is standard\n"
+		.notes = "FILE is a shared object (.so) or a C source (.c), or a folder with just one of them, read here with your rights and sent to\n"
+			 "the daemon; - is standard\n"
 			 "input, where an ELF file is an object and everything else a C source, and --name its name in the compiler's messages.\n"
 			 "--object SHA256 stands for FILE where the daemon has the object already.",
 		.own = { { .name = "name", .param = "source_name" }, { .name = "shutdown", .param = "shutdown_ms" } },
@@ -31,9 +32,11 @@ const struct verb verbs[] = {
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl thaw web" },
 	{ .name = "reset", .method = METHOD_SANDBOX_RESET, .run = cmd_reset_run, .operands = "ID",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl reset web && sandboxctl start web" },
-	{ .name = "explain", .method = METHOD_SANDBOX_EXPLAIN, .run = cmd_explain_run, .operands = "ID",
+	{ .name = "explain", .method = METHOD_SANDBOX_EXPLAIN, .run = cmd_explain_run, .operands = "ID | GROUP",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1,
-		.notes = "A line is a time and a sentence; the last one says what it is now and what comes next.", .example = "sandboxctl explain web" },
+		.notes = "A line is a time and a sentence; the last one says what it is now and what comes next. Of a group the\n"
+			 "newest 16 since the daemon's control process began are kept; `sandboxctl events --type group.` has all of them.",
+		.example = "sandboxctl explain web" },
 	{ .name = "group-create", .method = METHOD_GROUP_CREATE, .run = cmd_group_run, .operands = "GROUP",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1,
 		.notes = "It may be written `group create`, and so all that follow.",
@@ -71,10 +74,11 @@ const struct verb verbs[] = {
 		.example = "sandboxctl tree" },
 	{ .name = "list", .method = METHOD_SANDBOX_LIST, .run = cmd_list_run, .operands = "",
 		.notes = "All pages are read, or with --limit one of them. --quiet prints only the ids, one a line.",
-		.example = "sandboxctl list --json" },
+		.example = "sandboxctl list --status failed --label team=a --name 'web-*'" },
 	{ .name = "info", .method = METHOD_SANDBOX_INFO, .run = cmd_info_run, .operands = "ID",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl info web",
-		.own = { { .name = "functions", .help = "print only the names of the module's functions, one a line" } } },
+		.own = { { .name = "functions", .help = "print only the names of the module's functions, one a line" },
+			{ .name = "check", .help = "exit with status 4 unless it is running; with --quiet nothing is printed" } } },
 	{ .name = "usage", .method = METHOD_SANDBOX_USAGE, .run = cmd_usage_run, .operands = "ID",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl usage web",
 		.notes = "Processor time is given in percent of one processor since anybody last asked, or since the process started. Memory of files is\n"

@@ -38,6 +38,10 @@
 #define LIMIT_UPLOAD_CHUNK_BYTES     (512u << 10) /* decoded; its base64 stays below LIMIT_REQUEST_BYTES */
 #define LIMIT_UPLOAD_BYTES_PER_UID   (256u << 20) /* in uploads of all connections of one uid: four of the largest objects */
 #define LIMIT_LIST_PAGE              500
+#define LIMIT_LIST_STEPS             (1u << 20) /* that filters may take over one page: a millisecond or two; the rest follows from `next` */
+#define LIMIT_LIST_PAGE_BYTES        (1u << 20) /* a page whose rows have more ends: labels can be long */
+#define LIMIT_PATTERN_BYTES          128        /* of names: an id, and as many marks */
+#define LIMIT_LABEL_BYTES            256        /* the text of one, as it stands in JSON */
 #define LIMIT_RESERVED_FDS           64         /* of control: never used by connections, and half of them not by new sandboxes either, so
                                                  * that those which are there can always be started again (3 each) and saved */
 #define LIMIT_PEER_GROUPS            65536      /* the kernel's NGROUPS_MAX: all groups of a client are looked at */

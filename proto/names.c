@@ -48,6 +48,75 @@ bool name_is_source_file(const char *text, size_t size)
 	return size > 2 && name_is_id(text, size) && text[size - 2] == '.' && text[size - 1] == 'c';
 }
 
+/* Behind the set that begins at `set`, its '['; NULL: it isn't closed, or is empty. */
+static const char *set_end(const char *set)
+{
+	const char *at = set + 1 + (set[1] == '!');
+
+	if (*at == ']')
+		return NULL;
+	at = strchr(at, ']');
+	return at ? at + 1 : NULL;
+}
+
+static bool set_has(const char *set, const char *end, char c)
+{
+	bool negated = set[1] == '!', found = false;
+
+	for (const char *at = set + 1 + negated; at < end - 1; at++) {
+		if (at + 2 < end - 1 && at[1] == '-') {
+			found = found || (c >= at[0] && c <= at[2]);
+			at += 2;
+		} else {
+			found = found || c == *at;
+		}
+	}
+	return found != negated;
+}
+
+bool name_is_pattern(const char *text)
+{
+	if (!*text)
+		return false;
+	for (const char *at = text; *at; at++) {
+		const char *end = *at == '[' ? set_end(at) : NULL;
+
+		if (end) {
+			for (at += 1 + (at[1] == '!'); at < end - 1; at++)
+				if (!is_letter(*at) && !is_digit(*at) && !strchr("._-", *at))
+					return false;
+		} else if (!is_letter(*at) && !is_digit(*at) && !strchr("._-*?", *at)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+bool name_matches(const char *pattern, const char *name)
+{
+	const char *star = NULL, *again = NULL; /* behind the last *, and where the name goes on if it takes one character more */
+
+	while (*name) {
+		const char *end = *pattern == '[' ? set_end(pattern) : pattern + 1;
+
+		if (*pattern == '*') {
+			star = ++pattern;
+			again = name;
+		} else if (*pattern && (*pattern == '[' ? set_has(pattern, end, *name) : *pattern == '?' || *pattern == *name)) {
+			pattern = end;
+			name++;
+		} else if (star) {
+			pattern = star;
+			name = ++again;
+		} else {
+			return false;
+		}
+	}
+	while (*pattern == '*')
+		pattern++;
+	return *pattern == '\0';
+}
+
 bool name_is_sha256(const char *text, size_t size)
 {
 	if (size != SHA256_HEX_BYTES)

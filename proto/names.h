@@ -17,6 +17,9 @@ bool name_is_id(const char *text, size_t size);          /* [A-Za-z0-9][A-Za-z0-
 #define NAME_PROBE "sandboxd-probe." /* begins the ids of what daemon.doctor starts; no client may choose such a one */
 bool name_is_function(const char *text, size_t size);    /* a C identifier of at most 63 bytes */
 bool name_is_source_file(const char *text, size_t size); /* an id that ends in .c */
+/* Patterns of ids: * stands for any text, ? for a character, [abc], [a-z] and [!a-z] for one of these, or none of them. */
+bool name_is_pattern(const char *text);                  /* nothing else that no id can have, and each [ is closed */
+bool name_matches(const char *pattern, const char *name); /* name_is_pattern; at most strlen(pattern) * strlen(name) steps */
 bool name_is_sha256(const char *text, size_t size);      /* 64 lower-case hexadecimal digits */
 
 /* Index of the nearest candidate by edit distance, if near enough to be what was meant (distance <= 1 + length/4); else -1. */

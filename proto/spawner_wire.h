@@ -56,6 +56,7 @@ struct control_begin {
 	char socket_path[LIMIT_PATH_BYTES + 1];
 	char state_dir[LIMIT_PATH_BYTES + 1];      /* exists, belongs to control's user, mode 0700 */
 	char objects_dir[LIMIT_PATH_BYTES + 1];    /* exists, executable; holds one folder per held sandbox */
+	char cgroup_dir[LIMIT_PATH_BYTES + 1];     /* holds a leaf for each host, which everybody may read; "": there are none */
 };
 
 /* What a host process is limited to; 0 in a field: the default of limits.h. */
@@ -158,7 +159,7 @@ struct spawner_message {
 	struct host_limits limits;
 	char sandbox[LIMIT_ID_BYTES + 1];
 	char name[LIMIT_ID_BYTES + 1];   /* JOB: source file name; START: profile; EXITED: the set-up step that failed, "" when exec worked */
-	char text[96];
+	char text[96];                   /* ENTRY, STARTED, BORN: the host's leaf in cgroup_dir, "": none */
 };
 
 #endif

@@ -125,7 +125,7 @@ const struct rpc_done *daemon_shutdown(struct control *c, struct rpc_request *r)
 	return rpc_result_raw(r, stopping, sizeof stopping - 1);
 }
 
-static const struct rpc_done *answer_buf(struct rpc_request *r, struct buf *b)
+const struct rpc_done *handler_answer(struct rpc_request *r, struct buf *b)
 {
 	const struct rpc_done *done;
 	struct err e = ERR_INIT;
@@ -138,34 +138,6 @@ static const struct rpc_done *answer_buf(struct rpc_request *r, struct buf *b)
 	}
 	buf_fini(b);
 	return done;
-}
-
-const struct rpc_done *sandbox_list(struct control *c, struct rpc_request *r)
-{
-	const char *after = rpc_text(r, "after");
-	int64_t limit = rpc_integer(r, "limit", LIMIT_LIST_PAGE);
-	struct sandbox *sb = after ? registry_get(c->registry, after) : NULL;
-	struct buf b = BUF_INIT;
-	struct json_out o = json_out_to(&b);
-	const char *last = NULL;
-	int64_t n = 0;
-
-	sb = sb ? registry_next(sb) : after ? NULL : registry_first(c->registry);
-	json_out_object(&o, NULL);
-	json_out_array(&o, "sandboxes");
-	for (; sb && n < limit; sb = registry_next(sb)) {
-		if (sb->forgetting || !rpc_may_see(r, sb->spec.owner))
-			continue;
-		sandbox_row_json(sb, &o);
-		last = sb->spec.id;
-		n++;
-	}
-	while (sb && !rpc_may_see(r, sb->spec.owner))
-		sb = registry_next(sb);
-	json_out_array_end(&o);
-	json_out_text(&o, "next", sb ? last : NULL);
-	json_out_object_end(&o);
-	return answer_buf(r, &b);
 }
 
 const struct rpc_done *sandbox_info(struct control *c, struct rpc_request *r)
@@ -261,5 +233,5 @@ const struct rpc_done *version_list(struct control *c, struct rpc_request *r)
 	json_out_u64(&o, "current", sb->versions.current);
 	versions_json(&sb->versions, &o, "versions");
 	json_out_object_end(&o);
-	return answer_buf(r, &b);
+	return handler_answer(r, &b);
 }

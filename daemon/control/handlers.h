@@ -20,5 +20,7 @@ extern const struct rpc_key_owner outcome_owner; /* handlers_outcome.c */
 
 /* The sandbox that the request names, if its caller may see it; else NULL, and err is not_found. */
 struct sandbox *handler_sandbox(struct control *c, const struct rpc_request *r, struct err *e);
+/* Answers with the JSON in `b`, and frees it. */
+const struct rpc_done *handler_answer(struct rpc_request *r, struct buf *b);
 
 #endif

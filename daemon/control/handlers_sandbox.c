@@ -59,6 +59,27 @@ static void create_code_done(struct code *k, const struct err *e)
 	sandbox_release(sb);
 }
 
+/* The one that has the id already is shown to whoever may see it, as info shows it. */
+static const struct rpc_done *already_exists(struct rpc_request *r, const struct sandbox *sb)
+{
+	struct buf b = BUF_INIT;
+	struct json_out o = json_out_to(&b);
+	const struct rpc_done *done;
+	struct err e = ERR_INIT;
+	cJSON *extra = NULL;
+
+	err_set(&e, ERR_ALREADY_EXISTS, "there is a sandbox %s already", sb->spec.id);
+	if (!sb->forgetting && rpc_may_see(r, sb->spec.owner)) {
+		sandbox_info_json(sb, &o);
+		extra = b.failed ? NULL : cJSON_CreateObject();
+		if (extra)
+			cJSON_AddRawToObject(extra, "sandbox", buf_text(&b));
+	}
+	done = rpc_error(r, &e, extra);
+	buf_fini(&b);
+	return done;
+}
+
 const struct rpc_done *sandbox_create(struct control *c, struct rpc_request *r)
 {
 	struct err e = ERR_INIT;
@@ -67,10 +88,8 @@ const struct rpc_done *sandbox_create(struct control *c, struct rpc_request *r)
 	struct spec spec;
 	struct code *k;
 
-	if (sb) {
-		err_set(&e, ERR_ALREADY_EXISTS, "there is a sandbox %s already", rpc_text(r, "id"));
-		return rpc_error(r, &e, NULL);
-	}
+	if (sb)
+		return already_exists(r, sb);
 	if (strncmp(rpc_text(r, "id"), NAME_PROBE, sizeof NAME_PROBE - 1) == 0) {
 		err_set(&e, ERR_BAD_PARAM, "no sandbox may be called %s: names that begin with " NAME_PROBE " are for what daemon.doctor starts", rpc_text(r, "id"));
 		return rpc_error(r, &e, NULL);
@@ -205,7 +224,10 @@ const struct rpc_done *sandbox_explain_request(struct control *c, struct rpc_req
 {
 	struct err e = ERR_INIT;
 	struct sandbox *sb = handler_sandbox(c, r, &e);
+	struct group *g = sb ? NULL : group_find(rpc_text(r, "id"));
 
+	if (g && rpc_may_see(r, g->owner))
+		return group_explain(g, r);
 	return sb ? sandbox_explain(sb, r) : rpc_error(r, &e, NULL);
 }
 

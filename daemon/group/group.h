@@ -10,6 +10,7 @@
  *   group_keeper.c  what a member's life tells its group
  *   group_request.c what clients ask for
  *   group_json.c    shows them
+ *   group_explain.c what they decided, in sentences
  *
  * A group is changed by what its members are: the list that a tree begins with is that of the members at the moment when the top-level group is
  * started. Loop thread only. */
@@ -90,6 +91,8 @@ struct group {
 	unsigned writes;                 /* storage jobs that have not ended */
 	unsigned open_handles;
 	bool is_gone;
+	struct group_decision *decisions; /* group_explain.c: a ring; NULL: none yet */
+	uint64_t n_decisions;            /* ever */
 	UT_hash_handle hh;
 };
 
@@ -156,9 +159,26 @@ void group_join(struct group *g, struct sandbox *sb);
 void pending_done(struct group *top, struct pending *p, enum tree_reply reply);
 void pending_whole(struct group *top, bool up);             /* UP, DOWN or FAILED has come */
 
+/* ---- group_explain.c ---- */
+enum group_decided {
+	GROUP_DECIDED_RESTART,
+	GROUP_DECIDED_BACKOFF,
+	GROUP_DECIDED_STAYS,             /* a member that has ended isn't started again */
+	GROUP_DECIDED_GAVE_UP,
+	GROUP_DECIDED_ENDING,
+	GROUP_DECIDED_UP,
+	GROUP_DECIDED_DOWN,
+	GROUP_DECIDED_FAILED             /* g->why */
+};
+/* A sentence in its ring. m: the member that it is about, NULL: none; a: the tree's action, NULL for the last three. */
+void group_decision(struct group *g, enum group_decided what, const struct member *m, const struct tree_action *a);
+void group_decided(struct group *g, const char *kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
+const struct rpc_done *group_explain(struct group *g, struct rpc_request *r);
+
 /* ---- group_json.c ---- */
 void group_json(struct group *g, struct json_out *o, const char *key, bool deep);
 const char *group_status(struct group *g);
+struct budget_view group_budget(struct group *g); /* nothing used while it is down */
 const struct rpc_done *group_answer(struct rpc_request *r, struct group *g);
 
 #endif

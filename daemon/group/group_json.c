@@ -33,13 +33,17 @@ const char *group_status(struct group *g)
 	return n ? tree_state_text(tree_view(n).state) : "down";
 }
 
-static void budget_json(struct group *g, struct json_out *o)
+struct budget_view group_budget(struct group *g)
 {
 	const struct tree_node *n = node_in(g);
-	struct budget_view b = { .allowed = g->intensity };
 
-	if (n)
-		b = tree_budget(group_top(g)->tree, n, clock_monotonic_ms());
+	return n ? tree_budget(group_top(g)->tree, n, clock_monotonic_ms()) : (struct budget_view){ .allowed = g->intensity };
+}
+
+static void budget_json(struct group *g, struct json_out *o)
+{
+	struct budget_view b = group_budget(g);
+
 	json_out_object(o, "budget");
 	json_out_u64(o, "used", b.used);
 	json_out_u64(o, "allowed", b.allowed);
@@ -64,7 +68,7 @@ static void sandbox_json(struct member *m, const struct tree_node *group, struct
 	json_out_text(o, "restart", life_restart_text(sb->spec.policy.restart));
 	json_out_bool(o, "significant", sb->spec.significant);
 	json_out_text(o, "in_group", n ? tree_state_text(v.state) : "down");
-	json_out_u64(o, "restart_count", sb->life.restarts + sb->group_restarts);
+	json_out_u64(o, "restart_count", sandbox_restarts(sb));
 	if (n && v.due_ms > 0)
 		json_out_i64(o, "due_in_ms", v.due_ms > now_ms ? v.due_ms - now_ms : 0);
 	if (sb->host)

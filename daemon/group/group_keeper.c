@@ -117,4 +117,16 @@ static bool keeper_waits(const struct sandbox *sb, int64_t *ret_due_ms)
 	return v.state == TREE_BACKOFF || v.state == TREE_RESTARTING || v.to_start;
 }
 
-const struct sandbox_keeper group_keeper = { keeper_changed, keeper_gone, keeper_waits, keeper_undecided };
+static bool keeper_budget(const struct sandbox *sb, struct budget_view *ret, uint32_t *ret_period_ms)
+{
+	const struct member *m = sb->member;
+
+	if (!m || !m->in)
+		return false;
+	*ret = group_budget(m->in);
+	*ret_period_ms = m->in->period_ms;
+	return true;
+}
+
+const struct sandbox_keeper group_keeper = { .changed = keeper_changed, .gone = keeper_gone, .waits = keeper_waits, .budget = keeper_budget,
+	.undecided = keeper_undecided };

@@ -135,6 +135,8 @@ static void go_on(struct pending *p, bool is_listed)
 	struct rpc_request *r = p->request;
 
 	if (p->kind == PENDING_RESTART_CHILD) {
+		if (sb)
+			sb->asked_restarts++;
 		member_ask(PENDING_START_CHILD, m->listed ? TREE_ASK_RESTART : TREE_ASK_START_CHILD, m, false, r);
 	} else if (is_listed) {
 		member_ask(p->kind, TREE_ASK_DELETE, m, p->then_start, r);
@@ -266,6 +268,7 @@ const struct rpc_done *group_sandbox_request(struct sandbox *sb, struct rpc_requ
 	if (type == LIFE_START || (type == LIFE_RESTART && !m->listed)) {
 		kind = PENDING_START_CHILD;
 		ask = m->listed ? TREE_ASK_RESTART : TREE_ASK_START_CHILD;
+		sb->asked_restarts += type == LIFE_RESTART;
 	}
 	member_ask(kind, ask, m, false, r);
 	return taken;
@@ -363,6 +366,7 @@ const struct rpc_done *group_create(struct control *c, struct rpc_request *r)
 	g->wanted = true;
 	taken = rpc_pending(r);
 	group_event(g, "group.created", NULL, NULL);
+	group_decided(g, "created", "It was created: strategy %s, %u restarts of members within %u ms.", tree_strategy_text(g->strategy), g->intensity, g->period_ms);
 	if (parent) {
 		g->parent = parent;
 		(void)snprintf(g->parent_id, sizeof g->parent_id, "%s", parent->id);
@@ -433,7 +437,7 @@ const struct rpc_done *group_tree_request(struct control *c, struct rpc_request 
 	json_out_array(&o, "sandboxes");
 	for (struct sandbox *sb = registry_first(c->registry); sb && !only; sb = registry_next(sb))
 		if (!sb->member && !sb->forgetting && rpc_may_see(r, sb->spec.owner))
-			sandbox_row_json(sb, &o);
+			sandbox_tree_row_json(sb, &o);
 	json_out_array_end(&o);
 	json_out_object_end(&o);
 	done = rpc_result_raw(r, buf_text(&b), b.size);
@@ -452,6 +456,7 @@ static const struct rpc_done *whole(struct group *g, struct rpc_request *r, bool
 	if (!p)
 		return no_memory(r);
 	taken = rpc_pending(r);
+	group_decided(g, "request", "A %s was asked for.", wants_up ? "start" : then_start ? "restart" : "stop");
 	*p = (struct pending){ .kind = PENDING_GROUP, .wants_up = wants_up, .then_start = then_start, .request = r, .group = g, .next = g->pending };
 	g->pending = p;
 	if (!wants_up) {
@@ -478,6 +483,7 @@ static const struct rpc_done *child_group(struct group *g, struct rpc_request *r
 	}
 	taken = rpc_pending(r);
 	g->stop_asked = g->stop_asked || ask == TREE_ASK_TERMINATE;
+	group_decided(g, "request", "A %s was asked for.", kind == PENDING_RESTART_CHILD ? "restart" : ask == TREE_ASK_TERMINATE ? "stop" : "start");
 	member_ask(kind, g->member->listed ? ask : TREE_ASK_START_CHILD, g->member, false, r);
 	return taken;
 }
@@ -568,6 +574,7 @@ const struct rpc_done *group_reset(struct control *c, struct rpc_request *r)
 		group_fact(top, &reset);
 	}
 	group_event(g, "group.reset", NULL, NULL);
+	group_decided(g, "reset", "A reset was asked for: the restart budgets of the whole tree are as new.");
 	group_write(g, r);
 	return taken;
 }

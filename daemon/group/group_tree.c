@@ -222,30 +222,37 @@ static void note(struct group *top, struct member *m, const struct tree_action *
 		count(m, a);
 		explain(m, a, "a restart is counted");
 		group_event(in, "group.restart", m, a);
+		group_decision(in, GROUP_DECIDED_RESTART, m, a);
 		break;
 	case TREE_NOTE_BACKOFF:
 	case TREE_NOTE_RETRY:
 		explain(m, a, a->what == TREE_NOTE_RETRY ? "the start failed, it is tried again" : "it is started");
 		group_event(in, "group.backoff", m, a);
+		group_decision(in, GROUP_DECIDED_BACKOFF, m, a);
 		break;
 	case TREE_NOTE_GAVE_UP:
 		log_warning("group=%s gave up: more than %u restarts within %u ms", self->id, a->allowed, a->period_ms);
 		group_event(self, "group.gave_up", NULL, a);
+		group_decision(self, GROUP_DECIDED_GAVE_UP, NULL, a);
 		break;
 	case TREE_NOTE_ENDING:
 		group_event(self, "group.ending", NULL, a);
+		group_decision(self, GROUP_DECIDED_ENDING, NULL, a);
 		break;
 	case TREE_NOTE_REMOVED:
 		if (m)
 			m->listed = false;
 		break;
 	case TREE_NOTE_STARTED:
-		if (m && m->group)
+		if (m && m->group) {
 			group_event(m->group, "group.up", NULL, a);
+			group_decision(m->group, GROUP_DECIDED_UP, NULL, NULL);
+		}
 		break;
 	case TREE_NOTE_EXITED:
 		explain(m, a, a->why == TREE_WHY_CLEAN ? "a clean end, it stays down" : a->why == TREE_WHY_TEMPORARY ? "temporary, it stays down" : "its end is handled");
 		if (m && m->sandbox && (a->why == TREE_WHY_CLEAN || a->why == TREE_WHY_TEMPORARY)) {
+			group_decision(in, GROUP_DECIDED_STAYS, m, a);
 			m->sandbox->resting = true;
 			sandbox_keep_spec(m->sandbox);
 			durable_life(m->sandbox);
@@ -288,6 +295,7 @@ static void whole_is_down(struct group *top, const struct tree_action *a)
 	top->failed = a->failed;
 	(void)snprintf(top->why, sizeof top->why, "%s", a->failed ? tree_why_text(a->why) : "");
 	group_event(top, a->failed ? "group.failed" : "group.down", NULL, NULL);
+	group_decision(top, a->failed ? GROUP_DECIDED_FAILED : GROUP_DECIDED_DOWN, NULL, NULL);
 	if (top->for_daemon)
 		return;
 	if (a->failed)
@@ -354,6 +362,7 @@ static void carry_out(struct group *top, const struct tree_action *a)
 		top->stop_asked = false;
 		top->failed = false;
 		group_event(top, "group.up", NULL, NULL);
+		group_decision(top, GROUP_DECIDED_UP, NULL, NULL);
 		if (!top->wanted) {
 			top->wanted = true;
 			group_write(top, NULL);

@@ -65,6 +65,7 @@ static void group_free_when_done(struct group *g)
 	if (!g->is_gone || g->open_handles > 0 || g->writes > 0)
 		return;
 	free(g->facts);
+	free(g->decisions);
 	free(g);
 }
 

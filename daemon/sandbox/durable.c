@@ -280,6 +280,7 @@ void durable_write(struct sandbox *sb)
 
 	if (!sb->spec.persist || sb->forgetting || sb->life.creating || !files_may_write(sb->control))
 		return;
+	updated_note(sb);
 	w = write_new(sb, NULL);
 	if (w && row_fill(sb, SPEC_PLAIN, w, &e) == 0) {
 		sb->disk.state = sb->life.state;

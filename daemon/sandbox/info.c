@@ -29,6 +29,11 @@ const char *sandbox_status_text(const struct sandbox *sb)
 	return life_state_text(sandbox_status(sb));
 }
 
+uint32_t sandbox_restarts(const struct sandbox *sb)
+{
+	return sb->life.restarts + sb->group_restarts + sb->asked_restarts;
+}
+
 static void identity_json(const struct sandbox *sb, struct json_out *o)
 {
 	json_out_text(o, "id", sb->spec.id);
@@ -41,12 +46,32 @@ static void identity_json(const struct sandbox *sb, struct json_out *o)
 	json_out_u64(o, "owner", sb->spec.owner);
 }
 
-void sandbox_row_json(const struct sandbox *sb, struct json_out *o)
+/* The budget that its restarts are counted in: its own, or its group's. */
+static void budget_json(const struct sandbox *sb, struct json_out *o)
+{
+	uint32_t period_ms = sb->spec.policy.budget.period_ms;
+	struct budget_view b;
+
+	if (!sb->spec.group[0]) {
+		b = budget_view(&sb->life.budget, &sb->spec.policy.budget, clock_monotonic_ms());
+	} else if (!sb->keeper || !sb->keeper->budget(sb, &b, &period_ms)) {
+		json_out_null(o, "budget");
+		return;
+	}
+	json_out_object(o, "budget");
+	json_out_u64(o, "used", b.used);
+	json_out_u64(o, "allowed", b.allowed);
+	json_out_u64(o, "period_ms", period_ms);
+	json_out_i64(o, "frees_in_ms", b.frees_ms);
+	json_out_i64(o, "resets_in_ms", b.resets_ms);
+	json_out_object_end(o);
+}
+
+static void row_members(const struct sandbox *sb, struct json_out *o)
 {
 	struct json_span module = module_span(sb);
 	struct json_span name = json_type(module) == '{' ? json_get(module, "name") : (struct json_span){ 0 };
 
-	json_out_object(o, NULL);
 	identity_json(sb, o);
 	if (name.at)
 		json_out_raw(o, "module", name.at, name.size);
@@ -57,8 +82,25 @@ void sandbox_row_json(const struct sandbox *sb, struct json_out *o)
 		json_out_i64(o, "pid", sb->host->pid);
 	else
 		json_out_null(o, "pid");
-	json_out_u64(o, "restart_count", sb->life.restarts + sb->group_restarts);
+	json_out_u64(o, "restart_count", sandbox_restarts(sb));
 	json_out_i64(o, "created_at", sb->spec.created_at_ms);
+	json_out_text(o, "group", sb->spec.group[0] ? sb->spec.group : NULL);
+	json_out_text(o, "profile", sb->spec.profile);
+	json_out_raw(o, "labels", sb->spec.labels, strlen(sb->spec.labels));
+}
+
+void sandbox_row_json(const struct sandbox *sb, struct json_out *o)
+{
+	json_out_object(o, NULL);
+	row_members(sb, o);
+	json_out_object_end(o);
+}
+
+void sandbox_tree_row_json(const struct sandbox *sb, struct json_out *o)
+{
+	json_out_object(o, NULL);
+	row_members(sb, o);
+	budget_json(sb, o);
 	json_out_object_end(o);
 }
 
@@ -97,7 +139,6 @@ static void policy_json(const struct sandbox *sb, struct json_out *o)
 	int64_t now = clock_monotonic_ms();
 	char next[160];
 	int64_t due_ms = 0;
-	struct budget_view b = budget_view(&sb->life.budget, &p->budget, now);
 
 	json_out_text(o, "restart", life_restart_text(p->restart));
 	json_out_text(o, "group", sb->spec.group[0] ? sb->spec.group : NULL);
@@ -115,14 +156,9 @@ static void policy_json(const struct sandbox *sb, struct json_out *o)
 	limits_json(&sb->spec.limits, o);
 	json_out_raw(o, "labels", sb->spec.labels, strlen(sb->spec.labels));
 	json_out_raw(o, "config", sb->spec.config, strlen(sb->spec.config));
-	json_out_u64(o, "restart_count", sb->life.restarts + sb->group_restarts);
-	json_out_object(o, "budget");
-	json_out_u64(o, "used", b.used);
-	json_out_u64(o, "allowed", b.allowed);
-	json_out_u64(o, "period_ms", p->budget.period_ms);
-	json_out_i64(o, "frees_in_ms", b.frees_ms);
-	json_out_i64(o, "resets_in_ms", b.resets_ms);
-	json_out_object_end(o);
+	json_out_u64(o, "restart_count", sandbox_restarts(sb));
+	budget_json(sb, o);
+	json_out_text(o, "budget_of", sb->spec.group[0] ? sb->spec.group : NULL);
 	if (sb->life.state == LIFE_BACKOFF) {
 		json_out_object(o, "backoff");
 		json_out_i64(o, "until_in_ms", sb->life.timer_at_ms > now ? sb->life.timer_at_ms - now : 0);
@@ -178,6 +214,7 @@ void sandbox_info_json(const struct sandbox *sb, struct json_out *o)
 	out_member(o, "state_version", module);
 	json_out_text(o, "sha256", current ? current->sha256 : NULL);
 	json_out_i64(o, "created_at", sb->spec.created_at_ms);
+	json_out_i64(o, "updated_at", sb->updated.at_ms > 0 ? sb->updated.at_ms : sb->spec.created_at_ms);
 	process_json(sb, o);
 	policy_json(sb, o);
 	last_exit_json(sb, o, "last_exit");
@@ -247,7 +284,7 @@ const struct rpc_done *answer_security(struct rpc_request *r, const struct sandb
 	return done;
 }
 
-static void usage_json(struct sandbox *sb, const struct usage *u, struct json_out *o)
+static void usage_json(struct sandbox *sb, const struct usage *u, bool by_cgroup, struct json_out *o)
 {
 	const struct host_limits *l = &sb->spec.limits;
 	struct host *h = sb->host;
@@ -280,6 +317,7 @@ static void usage_json(struct sandbox *sb, const struct usage *u, struct json_ou
 	json_out_u64(o, "max_open_files", l->max_open_files ? l->max_open_files : DEFAULT_MAX_OPEN_FILES);
 	calls_json(&sb->calls, o);
 	json_out_bool(o, "complete", !u->is_partial);
+	json_out_text(o, "by", by_cgroup ? "cgroup" : "proc");
 	json_out_object_end(o);
 	h->usage_cpu_us = u->cpu_us;
 	h->usage_at_us = now_us;
@@ -294,12 +332,14 @@ const struct rpc_done *answer_usage(struct rpc_request *r, struct sandbox *sb)
 	const struct rpc_done *done;
 	struct err e = ERR_INIT;
 	struct usage u;
+	bool by_cgroup;
 
 	if (!sb->host || sb->host->pid <= 0 || !usage_read("/proc", sb->host->pid, orphans_of, &u)) {
 		err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s: there is no process that could use anything", sb->spec.id, life_state_text(sb->life.state));
 		return rpc_error(r, &e, NULL);
 	}
-	usage_json(sb, &u, &o);
+	by_cgroup = sb->host->leaf[0] && usage_read_cgroup(sb->control->begin.cgroup_dir, sb->host->leaf, &u);
+	usage_json(sb, &u, by_cgroup, &o);
 	done = rpc_result_raw(r, buf_text(&b), b.size);
 	buf_fini(&b);
 	return done;

@@ -18,6 +18,7 @@
  *   explain.c   the decision log
  *   look.c      its state and schema for people
  *   history.c   what each version has done, and the states that they were left with
+ *   updated.c   when it was last changed
  *   restore.c   it comes back after a restart of the machine
  *   info.c      shows it
  * Loop thread only. */
@@ -87,6 +88,7 @@ struct sandbox_keeper {
 	void (*changed)(struct sandbox *sb, enum life_state before); /* from inside a step of its life: only notes it */
 	void (*gone)(struct sandbox *sb);
 	bool (*waits)(const struct sandbox *sb, int64_t *ret_due_ms); /* it is down, and will be started; due 0: soon */
+	bool (*budget)(const struct sandbox *sb, struct budget_view *ret, uint32_t *ret_period_ms); /* that its restarts are counted in; false: it has none now */
 	bool (*undecided)(const struct sandbox *sb); /* it is down, and the group hasn't said what follows; sandbox_status_changed will be called */
 };
 
@@ -108,6 +110,7 @@ struct host {
 	bool frozen;                     /* when it was taken over */
 	bool undoing;                    /* taken over in a reload: ABORT was sent */
 	unsigned old_casts;              /* taken over: so many casts of earlier clients may still tell that they failed */
+	char leaf[LIMIT_ID_BYTES + 33];  /* of its cgroup, in begin.cgroup_dir; "": none */
 	char denied[96];                 /* the system call that it was killed for; "" */
 	char kill_text[96];              /* why control killed it outside the life's rules; "" */
 	char kill_reason[16];            /* its word for last_exit; "": killed */
@@ -150,6 +153,14 @@ struct trial {
 	uint64_t calls_done;             /* calls.done at the commit */
 	int64_t until_ms;                /* monotonic */
 	uv_timer_t timer;
+};
+
+/* When what was asked for, its versions or what is wanted last changed, and what that was then. */
+struct updated {
+	int64_t at_ms;                   /* wall clock */
+	uint32_t version, n_versions;
+	bool wanted, significant;
+	char group[LIMIT_ID_BYTES + 1];
 };
 
 struct sandbox {
@@ -216,6 +227,8 @@ struct sandbox {
 	bool keep_at_stop;               /* the stop that was asked for keeps the state */
 	bool member_ready;               /* the group was told that it runs */
 	uint32_t group_restarts;         /* counted by its group */
+	uint32_t asked_restarts;         /* requested ones: in no budget */
+	struct updated updated;          /* updated.c */
 	struct {
 		struct budget budget;    /* those of them that are in its group's window, or were; the streak */
 		int64_t due_ms;          /* it waits for its restart until then; 0: it doesn't */
@@ -302,6 +315,11 @@ void sandbox_adopt(struct sandbox *sb, const struct life_finding *found); /* aft
 void sandbox_boot(struct sandbox *sb, bool wanted, uint32_t delay_ms);    /* after a restart of the machine */
 void sandbox_counted_clear(struct sandbox *sb);                           /* its group begins to count anew */
 
+/* ---- updated.c ---- */
+void updated_note(struct sandbox *sb);      /* before it is kept or written: something may have changed */
+void updated_save(const struct sandbox *sb, struct json_out *o);
+void updated_load(struct sandbox *sb, struct json_span saved); /* the spec, once all else of it is loaded */
+
 /* ---- explain.c ---- */
 void explain_step(struct sandbox *sb, const struct life *before, const struct life_event *ev, const struct life_actions *a);
 void explain_note(struct sandbox *sb, enum decision_kind kind, const char *what);
@@ -352,6 +370,7 @@ void sandbox_placed_drop(struct sandbox *sb); /* another version runs: what was 
 void sandbox_place(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, bool put,
 	void (*placed)(struct sandbox *sb, uint64_t serial, const struct err *e));
 struct host *host_new(struct sandbox *sb, uint64_t generation, int channel_fd, int stdout_fd, int stderr_fd, struct err *e);
+void host_leaf_set(struct host *h, const struct spawner_message *m); /* from STARTED, BORN, ENTRY */
 void host_abandon(struct host *h);          /* closes its link; frees itself */
 
 /* ---- talk.c ---- */
@@ -415,9 +434,11 @@ const struct database_row *restore_row(const char *id); /* NULL: none */
 void restore_rows(void (*done)(void));
 
 /* ---- info.c ---- */
+uint32_t sandbox_restarts(const struct sandbox *sb); /* those that were counted, and those that were asked for */
 void sandbox_info_json(const struct sandbox *sb, struct json_out *o);
 const char *sandbox_status_text(const struct sandbox *sb);
 void sandbox_row_json(const struct sandbox *sb, struct json_out *o);
+void sandbox_tree_row_json(const struct sandbox *sb, struct json_out *o); /* with its budget */
 const struct rpc_done *answer_usage(struct rpc_request *r, struct sandbox *sb);
 const struct rpc_done *answer_security(struct rpc_request *r, const struct sandbox *sb);
 const struct rpc_done *answer_info(struct rpc_request *r, const struct sandbox *sb);

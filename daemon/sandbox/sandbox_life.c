@@ -192,6 +192,8 @@ static void refuse_calls(struct sandbox *sb)
 
 static void sandbox_apply(struct sandbox *sb, const struct life_actions *a)
 {
+	if ((a->set & LIFE_DO_ANSWER) && a->request == LIFE_REQUEST_RESTART && a->reason == LIFE_REASON_SAVE_FAILED && sb->asked_restarts > 0)
+		sb->asked_restarts--; /* it runs on as it did */
 	if (a->set & LIFE_DO_THAW)
 		thaw_do(sb);
 	if (a->set & LIFE_DO_CLEAR_TIMER)
@@ -354,6 +356,7 @@ bool sandbox_request(struct sandbox *sb, enum life_event_type type, bool keep_st
 	if (life_step(&sb->life, sandbox_policy(sb), &ev, &a) != LIFE_TAKEN)
 		return false;
 	explain_step(sb, &was, &ev, &a);
+	sb->asked_restarts += type == LIFE_RESTART;
 	if (type <= LIFE_DESTROY) {
 		sb->failure = (struct err)ERR_INIT;
 		sb->failure_step[0] = '\0';

@@ -101,8 +101,8 @@ static int labels_check(struct json_span object, struct err *e)
 
 		if (size < 0 || !name_is_id(text, (size_t)size))
 			return err_set(e, ERR_BAD_PARAM, "a label's name must be like an id");
-		if (json_type(value) != '"' || value.size > 258)
-			return err_set(e, ERR_BAD_PARAM, "label %s must be a text of at most 256 bytes", text);
+		if (json_type(value) != '"' || value.size > LIMIT_LABEL_BYTES + 2)
+			return err_set(e, ERR_BAD_PARAM, "label %s must be a text of at most %d bytes", text, LIMIT_LABEL_BYTES);
 		if (++n > LIMIT_LABELS)
 			return err_set(e, ERR_BAD_PARAM, "more than %d labels", LIMIT_LABELS);
 	}
@@ -317,6 +317,8 @@ char *spec_text(const struct sandbox *sb, enum spec_form form, size_t *ret_size,
 		json_out_bool(&o, "boot", sb->disk.wanted);
 	json_out_bool(&o, "resting", sb->resting);
 	json_out_u64(&o, "group_restarts", sb->group_restarts);
+	json_out_u64(&o, "asked_restarts", sb->asked_restarts);
+	updated_save(sb, &o);
 	counted_save(sb, &o);
 	kept_there_save(sb, &o);
 	if (form == SPEC_WITH_CANDIDATE) {
@@ -378,6 +380,7 @@ void sandbox_keep_spec(struct sandbox *sb)
 	int fd;
 
 	sandbox_account(sb);
+	updated_note(sb);
 	if (sb->hold_due || sb->not_held)
 		return; /* what isn't held can't be kept for: it is told with HOLD */
 	fd = spec_memfd(sb, false, &e);
@@ -529,6 +532,8 @@ int spec_load(struct sandbox *sb, const char *json, size_t size, struct err *e)
 	sb->resting = json_type(json_get(top, "resting")) == 't';
 	if (!get_u32(top, "group_restarts", &sb->group_restarts))
 		sb->group_restarts = 0;
+	if (!get_u32(top, "asked_restarts", &sb->asked_restarts))
+		sb->asked_restarts = 0;
 	counted_load(sb, json_get(top, "counted"));
 	explain_load(sb, json_get(top, "decisions"));
 	s->config = get_raw(top, "config");
@@ -539,6 +544,7 @@ int spec_load(struct sandbox *sb, const char *json, size_t size, struct err *e)
 	if (text && size <= sizeof life / 3 * 4 && base64_decode(life, text, size) == (int64_t)sizeof sb->life)
 		memcpy(&sb->life, life, sizeof sb->life);
 	free(text);
+	updated_load(sb, top);
 	calls_init(&sb->calls, sb->control->begin.epoch, s->max_queue, sandbox_cast_failed, sb);
 	return s->config && s->labels && s->config[0] == '{' && s->labels[0] == '{' ?
 		0 :

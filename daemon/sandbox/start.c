@@ -353,6 +353,17 @@ void sandbox_create_failed(struct sandbox *sb, const struct err *e)
 	sandbox_fact(sb, LIFE_BEGIN_FAILED, LIFE_EXIT_NORMAL);
 }
 
+/* The name of a folder, and nothing else: what isn't is no leaf. */
+void host_leaf_set(struct host *h, const struct spawner_message *m)
+{
+	size_t size = strnlen(m->text, sizeof m->text);
+
+	h->leaf[0] = '\0';
+	if (h->sandbox->control->begin.cgroup_dir[0] && size < sizeof h->leaf && memchr(m->text, '@', size) && !memchr(m->text, '/', size) &&
+		m->text[0] != '.')
+		(void)snprintf(h->leaf, sizeof h->leaf, "%.*s", (int)size, m->text);
+}
+
 static void started(void *ctx, const struct spawner_message *m, int *fds, size_t n_fds)
 {
 	struct sandbox *sb = ctx;
@@ -375,6 +386,7 @@ static void started(void *ctx, const struct spawner_message *m, int *fds, size_t
 		begin_failed(sb, &e, "spawn");
 	} else {
 		sb->host->pid = m->pid;
+		host_leaf_set(sb->host, m);
 		sb->host->serial = sb->last_serial;
 		place_now(sb);
 		sandbox_log_begin(sb->log);
@@ -397,6 +409,7 @@ void sandbox_born(struct sandbox *sb, const struct spawner_message *m)
 	if (!sb->host || sb->host->link.generation != m->generation)
 		return;
 	sb->host->pid = m->pid;
+	host_leaf_set(sb->host, m);
 	if (sb->host->ready_waits)
 		sandbox_ready(sb);
 	if (sb->host)

@@ -167,6 +167,50 @@ bool usage_read(const char *proc, pid_t pid, pid_t orphans_of, struct usage *ret
 	return true;
 }
 
+static bool leaf_read(const char *dir, const char *leaf, const char *name, char *to, size_t room)
+{
+	char path[2 * LIMIT_PATH_BYTES];
+	autoclose int fd = -1;
+	ssize_t n;
+
+	(void)snprintf(path, sizeof path, "%s/%s/%s", dir, leaf, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd == -1 ? -1 : read(fd, to, room - 1);
+	to[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+/* "anon 4096", at the beginning of a line. */
+static uint64_t stat_number(const char *text, const char *name)
+{
+	size_t size = strlen(name);
+
+	for (const char *at = text; at; at = strchr(at, '\n'), at = at ? at + 1 : NULL)
+		if (strncmp(at, name, size) == 0 && at[size] == ' ')
+			return strtoull(at + size, NULL, 10);
+	return 0;
+}
+
+bool usage_read_cgroup(const char *dir, const char *leaf, struct usage *ret)
+{
+	char text[STATUS_BYTES];
+
+	if (!leaf_read(dir, leaf, "memory.stat", text, sizeof text))
+		return false;
+	ret->anon_bytes = stat_number(text, "anon");
+	ret->shared_bytes = stat_number(text, "shmem");
+	ret->file_bytes = stat_number(text, "file");
+	ret->file_bytes -= ret->file_bytes < ret->shared_bytes ? ret->file_bytes : ret->shared_bytes; /* the kernel counts shared memory as files too */
+	if (leaf_read(dir, leaf, "memory.peak", text, sizeof text))
+		ret->peak_bytes = strtoull(text, NULL, 10);
+	if (leaf_read(dir, leaf, "pids.current", text, sizeof text))
+		ret->processes = (uint32_t)strtoul(text, NULL, 10); /* threads are tasks too; the limit counts them */
+	if (leaf_read(dir, leaf, "cpu.stat", text, sizeof text))
+		ret->cpu_us = stat_number(text, "usage_usec");
+	ret->is_partial = false;
+	return true;
+}
+
 double usage_percent(uint64_t cpu_us_before, int64_t at_us_before, uint64_t cpu_us, int64_t at_us)
 {
 	if (at_us <= at_us_before)

@@ -24,6 +24,9 @@ struct usage {
  * no such process. `proc`: "/proc". */
 bool usage_read(const char *proc, pid_t pid, pid_t orphans_of, struct usage *ret);
 
+/* The same from a cgroup of its own, exactly and for all that is in it; threads and open files are left as they are in ret. false: it can't be read. */
+bool usage_read_cgroup(const char *dir, const char *leaf, struct usage *ret);
+
 /* Processor time in percent of one processor between two looks; -1: no time has passed. */
 double usage_percent(uint64_t cpu_us_before, int64_t at_us_before, uint64_t cpu_us, int64_t at_us);
 

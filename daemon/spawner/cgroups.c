@@ -289,7 +289,8 @@ int cgroup_make(struct cgroups *g, const char *leaf, const struct cgroup_limits 
 		errno = ENOENT;
 		return -1;
 	}
-	if (mkdirat(g->dir_fd, leaf, 0755) == -1 && errno != EEXIST)
+	/* Whatever the umask is: control reads there what is used. */
+	if ((mkdirat(g->dir_fd, leaf, 0755) == -1 && errno != EEXIST) || fchmodat(g->dir_fd, leaf, 0755, 0) == -1)
 		return -1;
 	if (limits_write(g, leaf, limits) == 0)
 		fd = openat(g->dir_fd, leaf, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);

@@ -72,6 +72,7 @@ static void begin_fill(const struct spawner *sp, struct control_begin *b)
 	(void)snprintf(b->socket_path, sizeof b->socket_path, "%s", c->socket_path);
 	(void)snprintf(b->state_dir, sizeof b->state_dir, "%s", c->state_dir);
 	(void)snprintf(b->objects_dir, sizeof b->objects_dir, "%s", sp->objects_dir);
+	(void)snprintf(b->cgroup_dir, sizeof b->cgroup_dir, "%s", sp->cgroups.path);
 }
 
 /* $JOURNAL_STREAM goes along: control logs to the same stderr, and to the journal in the journal's way. */

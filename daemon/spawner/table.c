@@ -257,7 +257,7 @@ void entry_describe(const struct entry *entry, struct spawner_message *m)
 {
 	(void)snprintf(m->sandbox, sizeof m->sandbox, "%s", entry->sandbox);
 	(void)snprintf(m->name, sizeof m->name, "%s", entry->step);
-	(void)snprintf(m->text, sizeof m->text, "%s", entry->text);
+	(void)snprintf(m->text, sizeof m->text, "%s", entry->exited ? entry->text : entry->leaf);
 	m->generation = entry->generation;
 	m->pid = entry->pid;
 	m->status = entry->status;

@@ -294,7 +294,14 @@ class Client:
         return self.rpc("sandbox.destroy", id=sandbox)
 
     def ids(self):
-        return [s["id"] for s in self.rpc("sandbox.list")["sandboxes"]]
+        """Of all pages."""
+        found, after = [], {}
+        while True:
+            page = self.rpc("sandbox.list", **after)
+            found += [s["id"] for s in page["sandboxes"]]
+            if page["next"] is None:
+                return found
+            after = {"after": page["next"]}
 
     def events(self, sandbox=None, since=None):
         """All events that are kept, page by page; by default those since the test began."""

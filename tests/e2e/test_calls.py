@@ -112,7 +112,8 @@ class Calls(Case):
         counts = [n for w in workers for n in w.result()]
         self.assertEqual(sorted(counts), list(range(1, len(counts) + 1)))
         self.assertEqual(self.client.call("a", "get"), {"count": len(counts)})
-        self.assertEqual(self.client.info("a")["restart_count"], 0)
+        info = self.client.info("a")
+        self.assertEqual((info["restart_count"], info["budget"]["used"]), (10, 0))
 
     def test_waiting_calls_when_it_fails(self):
         """No next generation: they are told at once."""

@@ -348,7 +348,7 @@ class Chaos(unittest.TestCase):
                      "one process for each that is up: %r" % {n: (i["status"], i["pid"]) for n, i in info.items()}, 10)
             for n, i in info.items():
                 self.assertNotEqual(i["status"], "failed", i)
-                self.assertEqual((i["restart_count"], i["state_from"] != "lost"), (0, True), n)
+                self.assertEqual((i["budget"]["used"], i["state_from"] != "lost"), (0, True), n)
             for told in self.fixed:
                 self.as_told(c, told, info[told.name])
             self.nothing_left(c, info)

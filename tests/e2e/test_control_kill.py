@@ -283,7 +283,7 @@ class BeforeIt(OwnCase):
         c.create("x", read(COUNTER1), restart="transient")
         c.call("x", "increment", by=3)
         info = self.again(c, "sandbox.restart", id="x", request_key="once")
-        self.assertEqual((info["status"], info["restart_count"], info["state_from"]), ("running", 0, "kept"))
+        self.assertEqual((info["status"], info["restart_count"], info["state_from"]), ("running", 1, "kept"))
         with self.daemon.client() as c:
             self.assertEqual(c.call("x", "get")["count"], 3)
             self.assertEqual([e for e in c.events("x") if e["type"] == "sandbox.crashed"], [])

@@ -447,7 +447,7 @@ class Groups(Grouped):
         self.assertEqual(lines[1], "|-- deep: running, one_for_one, 0 of 5 restarts used")
         self.assertRegex(lines[2], r"^\|   `-- db: running, transient, pid \d+, 0 restarts$")
         self.assertRegex(lines[3], r"^`-- web: running, permanent, pid \d+, 0 restarts$")
-        self.assertRegex(lines[4], r"^lone: running, pid \d+, 0 restarts$")
+        self.assertRegex(lines[4], r"^lone: running, pid \d+, 0 restarts, 0 of 5 restarts used$")
         self.assertEqual([g["id"] for g in self.ctl("tree", "--json").json()["groups"]], ["shop"])
         self.assertEqual(self.client.rpc("group.tree"), self.ctl("tree", "--json").json())
         self.assertEqual([g["id"] for g in self.client.rpc("group.tree", id="shop")["groups"]], ["shop"])

@@ -21,6 +21,7 @@ class Usage(Case):
         self.assertTrue(u["open_files"] is None or 3 <= u["open_files"] <= 20, u)
         self.assertEqual((u["queue"]["waiting"], u["queue"]["done"]), (0, 1))
         self.assertTrue(u["complete"])
+        self.assertIn(u["by"], ("proc", "cgroup"))
         self.assertGreaterEqual(u["cpu"]["percent"], 0)
 
     def test_processor_time(self):

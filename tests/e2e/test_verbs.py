@@ -200,13 +200,15 @@ class Verbs(Case):
         folder = tempfile.mkdtemp(prefix="sbxf")
         self.addCleanup(shutil.rmtree, folder)
         bad = os.path.join(folder, "bad.so")
+        empty = os.path.join(folder, "empty.d")
+        os.mkdir(empty)
         with open(bad, "wb") as f:
             f.write(b"\x7fELF but not really")
         self.ctl("create", "x", COUNTER1)
         for verb, to in (("create", "y"), ("reload", "x")):
             self.both(REFUSED, verb, to, bad, says="bad_image")
             self.both(REFUSED, verb, to, os.path.join(folder, "no.so"), says="bad_source")
-            self.both(REFUSED, verb, to, folder, says="bad_source")
+            self.both(REFUSED, verb, to, empty, says="bad_source")
         self.assertEqual(self.ctl("call", "x", "get").out, '{"count":0}\n')
 
     def test_reload_failed(self):

@@ -101,7 +101,8 @@ END_TEST
 #define PAGE_1                                                                                               \
 	RESULT_TO(1, "{\"sandboxes\":[{\"id\":\"a\",\"status\":\"running\",\"module\":\"counter\","          \
 		     "\"version\":2,\"pid\":12,"                                                             \
-		     "\"owner\":0,\"restart_count\":1,\"created_at\":1000}],\"next\":\"a\"}")
+		     "\"owner\":0,\"restart_count\":1,\"created_at\":1000,\"group\":\"shop\",\"profile\":\"medium\","      \
+		     "\"labels\":{\"team\":\"a\",\"zone\":\"x\\u0007y\"}}],\"next\":\"a\"}")
 #define PAGE_2                                                                                               \
 	RESULT_TO(2,                                                                                         \
 		"{\"sandboxes\":[{\"id\":\"longer-id\",\"status\":\"failed\",\"pid\":null}],\"next\":null}")
@@ -111,9 +112,10 @@ START_TEST(list_follows_pages)
 	struct fake *f;
 
 	ck_assert_int_eq(fake_once(&f, SCRIPT(PAGE_1, PAGE_2), "list"), 0);
-	has(f->out, "ID         STATUS   MODULE   VERSION  PID  RESTARTS  OWNER  AGE\n"
-		    "a          running  counter  2        12   1         0      ");
-	has(f->out, "\nlonger-id  failed   -        -        -    -         -      -\n");
+	has(f->out, "ID         STATUS   MODULE   VERSION  PID  RESTARTS  OWNER  AGE");
+	has(f->out, "  GROUP  PROFILE  LABELS\na          running  counter  2        12   1         0      ");
+	has(f->out, "  shop   medium   team=a,zone=x?y\n");
+	has(f->out, "\nlonger-id  failed   -        -        -    -         -      -");
 	hasnt(f->out, "\x1b");
 	ck_assert_str_eq(params_of(f, 0, "sandbox.list"), "{}");
 	ck_assert_str_eq(params_of(f, 1, "sandbox.list"), "{\"after\":\"a\"}");
@@ -130,7 +132,12 @@ START_TEST(list_follows_pages)
 	ck_assert_str_eq(params_of(f, 0, "sandbox.list"), "{\"limit\":1}");
 	fake_free(f);
 	ck_assert_int_eq(fake_once(&f, SCRIPT(RESULT("{\"sandboxes\":[]}")), "list"), 0);
-	ck_assert_str_eq(f->out, "ID  STATUS  MODULE  VERSION  PID  RESTARTS  OWNER  AGE\n");
+	ck_assert_str_eq(f->out, "ID  STATUS  MODULE  VERSION  PID  RESTARTS  OWNER  AGE  GROUP  PROFILE  LABELS\n");
+	fake_free(f);
+	/* a page of which nothing was left by filters, but that isn't the last */
+	ck_assert_int_eq(fake_once(&f, SCRIPT(RESULT_TO(1, "{\"sandboxes\":[],\"next\":\"k\"}"), PAGE_2), "list", "-q", "--limit", "1", "--name", "long*"), 0);
+	ck_assert_str_eq(f->out, "longer-id\n");
+	has(params_of(f, 1, "sandbox.list"), "\"after\":\"k\"");
 	fake_free(f);
 	/* the second page fails */
 	ck_assert_int_eq(fake_once(&f, SCRIPT(PAGE_1, FAKE_CLOSE), "list"), 6);

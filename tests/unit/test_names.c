@@ -166,7 +166,29 @@ START_TEST(base64_round_trip)
 }
 END_TEST
 
-CHECK_MAIN("names", tcase_add_test(tc, ids); tcase_add_test(tc, functions_and_files);
+START_TEST(patterns)
+{
+	static const struct {
+		const char *pattern, *name;
+		bool want;
+	} rows[] = { { "web", "web", true }, { "web", "web1", false }, { "web1", "web", false }, { "*", "x", true }, { "*", "", true },
+		{ "w*b", "wb", true }, { "w*b", "web-b", true }, { "w*b", "web-c", false }, { "w?b", "web", true }, { "w?b", "wb", false },
+		{ "**", "x", true }, { "*a*b*c", "xxaxxbxxc", true }, { "*a*b*c", "xxaxxbxx", false }, { "*ab", "aab", true }, { "*abac", "ababac", true },
+		{ "[ab]x", "bx", true }, { "[ab]x", "cx", false }, { "[a-c]", "b", true }, { "[a-c]", "d", false }, { "[!a-c]", "d", true },
+		{ "[!a-c]", "b", false }, { "[a-]", "-", true }, { "[a-]", "b", false }, { "*[0-9]", "ab7", true }, { "*[0-9]", "ab", false },
+		{ "x[0-9]*[!z]", "x1zy", true }, { "x[0-9]*[!z]", "x1yz", false }, { "a.b", "axb", false }, { "A", "a", false } };
+	static const char *const bad[] = { "", "a/b", "a b", "[", "[a", "[]", "[!]", "a]", "[a/]", "[[a]", "\\*", "\xc3\xa4", "{a,b}", "a\n" };
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		ck_assert_msg(name_is_pattern(rows[i].pattern), "%s", rows[i].pattern);
+		ck_assert_msg(name_matches(rows[i].pattern, rows[i].name) == rows[i].want, "%s %s", rows[i].pattern, rows[i].name);
+	}
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+		ck_assert_msg(!name_is_pattern(bad[i]), "'%s' accepted", bad[i]);
+}
+END_TEST
+
+CHECK_MAIN("names", tcase_add_test(tc, patterns); tcase_add_test(tc, ids); tcase_add_test(tc, functions_and_files);
 	tcase_add_test(tc, sums); tcase_add_test(tc, nearest); tcase_add_test(tc, hexadecimal);
 	tcase_add_test(tc, base64_examples); tcase_add_test(tc, base64_refusals);
 	tcase_add_test(tc, base64_round_trip))

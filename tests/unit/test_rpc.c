@@ -304,6 +304,8 @@ static const struct param_row {
 	{ "sandbox.list", "{\"limit\":1.5}", "bad_param", "limit", 9, NULL, NULL },
 	{ "sandbox.list", "{\"limit\":1e2}", "bad_param", "limit", 9, NULL, NULL },
 	{ "sandbox.list", "{\"limit\":\" 1\"}", "bad_param", "limit", 9, NULL, NULL },
+	{ "sandbox.list", "{\"status\":\"gone\"}", "bad_param", "status", -2, NULL, NULL },
+	{ "sandbox.list", "{\"status\":\"backoff\",\"name\":\"*\",\"label\":\"a=b\",\"group\":\"g\",\"profile\":\"low\"}", NULL, NULL, 0, NULL, NULL },
 	{ "sandbox.list", "{\"limit\":true}", "bad_param", "limit", 9, NULL, NULL },
 	{ "sandbox.call", "{\"id\":\"a\",\"function\":\"f\",\"timeout_ms\":86400001}", "bad_param", "timeout_ms", -2, NULL,
 		"must be an integer between 1 and 86400000" },

@@ -60,6 +60,29 @@ START_TEST(a_good_one_is_read)
 }
 END_TEST
 
+/* What an earlier version didn't write, or nobody can have written, is as it was created. */
+START_TEST(when_it_was_changed_and_what_was_counted)
+{
+	static const struct {
+		const char *members;
+		int64_t updated_at;
+		uint32_t asked;
+	} rows[] = { { "", 1, 0 }, { ",\"updated_at\":77,\"updated_wanted\":true,\"asked_restarts\":9", 77, 9 }, { ",\"updated_at\":0", 1, 0 },
+		{ ",\"updated_at\":-5,\"asked_restarts\":-1", 1, 0 }, { ",\"updated_at\":{},\"updated_wanted\":[],\"asked_restarts\":\"x\"", 1, 0 } };
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		char text[4096];
+
+		(void)snprintf(text, sizeof text, "{" HEAD POLICY VERSIONS TAIL "%s}", rows[i].members);
+		ck_assert_msg(load(text) == 0, "row %zu: %s", i, e.text);
+		ck_assert_int_eq(sb.updated.at_ms, rows[i].updated_at);
+		ck_assert_uint_eq(sb.asked_restarts, rows[i].asked);
+		ck_assert_uint_eq(sandbox_restarts(&sb), sb.life.restarts + rows[i].asked);
+		unload();
+	}
+}
+END_TEST
+
 START_TEST(what_is_none_is_refused_with_a_reason)
 {
 	static const char *const rows[] = {
@@ -77,4 +100,5 @@ START_TEST(what_is_none_is_refused_with_a_reason)
 }
 END_TEST
 
-CHECK_MAIN("spec", tcase_add_test(tc, a_good_one_is_read); tcase_add_test(tc, what_is_none_is_refused_with_a_reason);)
+CHECK_MAIN("spec", tcase_add_test(tc, a_good_one_is_read); tcase_add_test(tc, when_it_was_changed_and_what_was_counted);
+	tcase_add_test(tc, what_is_none_is_refused_with_a_reason);)

@@ -183,6 +183,34 @@ START_TEST(odd_texts)
 }
 END_TEST
 
+START_TEST(of_a_cgroup)
+{
+	struct usage u;
+	char path[192];
+
+	process(7, 1000, 100, 50, "");
+	ck_assert(usage_read(top, 7, 0, &u));
+	ck_assert(!usage_read_cgroup(top, "web@7", &u)); /* there is none: what /proc said stays */
+	ck_assert_uint_eq(u.anon_bytes, 100 * 1024);
+	(void)snprintf(path, sizeof path, "%s/700", top);
+	folder("", 700, -1);
+	file("inactive_anon 1\nanon 40960\nfile 24576\nkernel 5\nshmem 8192\n", "memory.stat", 700, -1);
+	file("123456\n", "memory.peak", 700, -1);
+	file("3\n", "pids.current", 700, -1);
+	file("usage_usec 77\nuser_usec 1\n", "cpu.stat", 700, -1);
+	ck_assert(usage_read_cgroup(top, "700", &u));
+	ck_assert_uint_eq(u.anon_bytes, 40960);
+	ck_assert_uint_eq(u.shared_bytes, 8192);
+	ck_assert_uint_eq(u.file_bytes, 16384);
+	ck_assert_uint_eq(u.peak_bytes, 123456);
+	ck_assert_uint_eq(u.processes, 3);
+	ck_assert_uint_eq(u.cpu_us, 77);
+	file("nonsense", "memory.stat", 700, -1);
+	ck_assert(usage_read_cgroup(top, "700", &u));
+	ck_assert_uint_eq(u.anon_bytes, 0);
+}
+END_TEST
+
 START_TEST(percent)
 {
 	ck_assert_double_eq_tol(usage_percent(0, 0, 500000, 1000000), 50, 0.001);
@@ -194,4 +222,4 @@ END_TEST
 
 CHECK_MAIN("usage", tcase_add_checked_fixture(tc, setup, teardown); tcase_add_test(tc, one_process); tcase_add_test(tc, nobody);
 	tcase_add_test(tc, a_tree_with_some_that_go_meanwhile); tcase_add_test(tc, each_thread_has_children); tcase_add_test(tc, orphans_by_their_user);
-	tcase_add_test(tc, too_many_are_said_to_be); tcase_add_test(tc, odd_texts); tcase_add_test(tc, percent));
+	tcase_add_test(tc, too_many_are_said_to_be); tcase_add_test(tc, odd_texts); tcase_add_test(tc, of_a_cgroup); tcase_add_test(tc, percent));

@@ -164,6 +164,19 @@ def nothing_is_left_of_a_killed_daemon():
     wait_for(lambda: not [n for n in leaves()[0] if n.startswith("l")], "the end of the old leaves (%r)" % before)
 
 
+def usage_is_the_kernels_own():
+    with Client() as c:
+        c.create("u", module("hog"), limits={"max_memory": 64 << 20})
+        leaf = leaf_of(c.info("u")["pid"])
+        c.call("u", "memory", mib=10)
+        u = c.rpc("sandbox.usage", id="u")
+        assert u["by"] == "cgroup", u
+        assert u["memory"]["shared"] >= 10 << 20, u
+        assert u["memory"]["peak"] >= 10 << 20 and u["processes"] == int(value(leaf, "pids.current"))
+        c.call("u", "spin", ms=300)
+        assert c.rpc("sandbox.usage", id="u")["cpu"]["time_us"] > u["cpu"]["time_us"]
+
+
 def figures():
     """Create to the first call, with cgroups on."""
     data = module("counter_v1")
@@ -180,4 +193,5 @@ def figures():
 
 
 ROWS = [each_in_a_cgroup_of_its_own, strict_is_met_here, spares_too, memory_of_all_processes, processes_of_all_kinds, share_of_the_processor,
-        frozen_by_the_kernel, all_of_it_ends_at_once, nothing_is_left_of_a_killed_daemon, figures]
+        frozen_by_the_kernel, all_of_it_ends_at_once, nothing_is_left_of_a_killed_daemon,
+        usage_is_the_kernels_own, figures]

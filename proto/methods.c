@@ -57,7 +57,7 @@ const struct method methods[METHOD__N] = {
 		{ P_THE_ID, P_CODE, P("config", PARAM_OBJECT, false, 0, 0, NULL, "JSON object for the module's init ({})"),
 			P("restart", PARAM_CHOICE, false, 0, 0, "permanent|transient|temporary", "when to restart after an end (permanent)"),
 			P("intensity", PARAM_INTEGER, false, 0, 100, NULL, "restarts allowed within period_ms (5)"),
-			P("period_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "the window of intensity (60000)"),
+			P("period_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "the window of intensity; it stands still while the sandbox starts or stops (60000)"),
 			P("start_timeout_ms", PARAM_INTEGER, false, 10, TIMEOUT_MAX_MS, NULL, "from start to ready (10000)"),
 			P("shutdown_ms", PARAM_INTEGER, false, 0, TIMEOUT_MAX_MS, NULL, "from the request to stop until SIGKILL (5000)"),
 			P("heartbeat_ms", PARAM_INTEGER, false, 0, TIMEOUT_MAX_MS, NULL, "a host not heard of for so long is killed; 0: nobody watches (0)"),

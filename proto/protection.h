@@ -18,6 +18,7 @@ enum protection {
 };
 _Static_assert(PROTECTION__N <= 64, "a set of them is 64 bits");
 
+#define PROTECTION_TEXT_BYTES 256 /* room for what a report says of one: `asked`, `got`, `why` */
 #define PROTECTION_BIT(p) (UINT64_C(1) << (p))
 
 const char *protection_name(enum protection p); /* "own uid" */

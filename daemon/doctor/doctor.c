@@ -39,7 +39,7 @@ static void note_missing(struct doctor *d, struct json_span report)
 	struct json_span key, row;
 
 	for (struct json_iter it = json_iter_begin(report); json_iter_next(&it, &key, &row);) {
-		char name[64], asked[64], got[128];
+		char name[64], asked[PROTECTION_TEXT_BYTES], got[PROTECTION_TEXT_BYTES];
 		int p;
 
 		if (json_string(json_get(row, "protection"), name, sizeof name) < 0 ||

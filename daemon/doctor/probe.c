@@ -234,7 +234,7 @@ bool probe_exited(struct probe *p, const struct spawner_message *m)
 	if (!p || strcmp(m->sandbox, p->id) != 0 || p->state > PROBE_ENDS)
 		return false;
 	if (p->linked)
-		host_link_drain(&p->link); /* its report may be the last that it said */
+		(void)host_link_drain(&p->link); /* its report may be the last that it said */
 	text_clean(step, sizeof step, m->name, strnlen(m->name, sizeof m->name));
 	err_set(&e, ERR_UNAVAILABLE, "no host of profile %s can be made here: %s", p->profile, step[0] ? step : "it ended before its report");
 	probe_failed(p, step[0] ? step : "report", &e);

@@ -305,7 +305,7 @@ static void fact_new_code(const struct confine *c, struct fact *f)
 static void fact_tree_end(const struct confine *c, struct fact *f)
 {
 	(void)c;
-	fact_yes(f, getpid() == 1 || walls.own_cgroup, "a process that leaves the group is left over until the sandbox is destroyed");
+	fact_yes(f, getpid() == 1 || walls.own_cgroup, "no pid namespace and no cgroup: what it leaves behind is looked for when it ends, and killed one by one");
 }
 
 /* The spawner's word: a host sees neither the limits of its cgroup nor, with a namespace of them, where it is. */

@@ -105,7 +105,7 @@ static void exit_event(const struct sandbox *sb)
 	events_end(sb->control->events);
 }
 
-void exit_record(struct sandbox *sb, const struct spawner_message *m)
+void exit_record(struct sandbox *sb, const struct spawner_message *m, unsigned held)
 {
 	struct host *h = sb->host;
 	struct last_exit *x = &sb->last_exit;
@@ -127,6 +127,9 @@ void exit_record(struct sandbox *sb, const struct spawner_message *m)
 	if (!life_exit_is_clean(x->exit))
 		sandbox_log_say(sb->log, x->at_ms, "process %d ended after %lld ms: %s%s%s", h ? h->pid : m->pid, (long long)x->uptime_ms, x->reason,
 			x->text[0] ? ": " : "", x->text);
+	if (held)
+		sandbox_log_say(sb->log, x->at_ms, "process %d has ended, and another one that it left behind holds its %s: what that writes isn't read any more",
+			h ? h->pid : m->pid, held == HOST_LINK_STDOUT ? "stdout" : held == HOST_LINK_STDERR ? "stderr" : "stdout and stderr");
 	sandbox_keep_ring(sb);
 	exit_event(sb);
 	audit_exit(sb);
@@ -141,6 +144,7 @@ void sandbox_exited(struct sandbox *sb, const struct spawner_message *m)
 	struct host *h = sb->host;
 	char text[sizeof sb->last_exit.reason + sizeof sb->last_exit.text + 4];
 	bool found, adopted;
+	unsigned held;
 
 	spawner_message_init(&ack, SPAWNER_ACK_EXIT, sb->spec.id);
 	ack.generation = m->generation;
@@ -152,8 +156,8 @@ void sandbox_exited(struct sandbox *sb, const struct spawner_message *m)
 	h->exited = true;
 	found = h->found;
 	adopted = h->adopted;
-	host_link_drain(&h->link);
-	exit_record(sb, m);
+	held = host_link_drain(&h->link);
+	exit_record(sb, m, held);
 	sb->host = NULL;
 	sb->calls_held = sb->calls_held && txn_active(&sb->txn); /* a save before a stop held them for this process only */
 	host_abandon(h);

@@ -49,9 +49,9 @@ static void freeze_done(void *ctx, const struct spawner_message *m, int *fds, si
 	text_clean(text, sizeof text, m->text, strnlen(m->text, sizeof m->text));
 	err_set(&e, m->status == ESRCH ? ERR_WRONG_STATE : ERR_UNAVAILABLE, "sandbox %s: %s", sb->spec.id, text);
 	log_warning("%s", e.text);
+	freeze_answer(sb, &e); /* first: the thaw that follows answers nobody, least of all who asks next */
 	if (sb->life.state == LIFE_FROZEN && m->status != ESRCH) /* it runs on, so that is what it is */
 		(void)sandbox_request(sb, LIFE_THAW, false, NULL);
-	freeze_answer(sb, &e);
 	sandbox_release(sb);
 }
 
@@ -78,7 +78,7 @@ void freeze_do(struct sandbox *sb)
 
 void thaw_do(struct sandbox *sb)
 {
-	if (sb->life.state == LIFE_RUNNING) {
+	if (sb->life.state == LIFE_RUNNING && sb->freeze_request) {
 		freeze_ask(sb, SPAWNER_SIGNAL_THAW);
 	} else {
 		struct spawner_message m;

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -204,12 +205,25 @@ bool host_link_is_open(const struct host_link *l)
 	return l->open_handles > 0 && !l->closing;
 }
 
-void host_link_drain(struct host_link *l)
+static bool has_writers(int fd)
 {
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return fd != -1 && poll(&p, 1, 0) != -1 && !(p.revents & (POLLHUP | POLLERR | POLLNVAL));
+}
+
+unsigned host_link_drain(struct host_link *l)
+{
+	unsigned held = 0;
+
 	for (int i = 0; i < 2 * LIMIT_REPLIES_UNACKED && !l->broken && !l->closing && link_receive(l); i++)
 		;
 	for (int i = 0; i < 2; i++)
 		stream_read(l, i, DRAIN_BYTES);
+	for (int i = 0; i < 2; i++)
+		if (has_writers(l->stream_fds[i]))
+			held |= i == 0 ? HOST_LINK_STDOUT : HOST_LINK_STDERR;
+	return held;
 }
 
 static void handle_closed_cb(uv_handle_t *handle)

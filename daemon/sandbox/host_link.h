@@ -46,8 +46,11 @@ int host_link_open(struct host_link *l, uv_loop_t *loop, uint64_t generation, in
 /* From now on what comes through the pipes is read; once. What had come before is there. */
 void host_link_read_output(struct host_link *l);
 bool host_link_is_open(const struct host_link *l);
-/* The host has ended: reads what is left of channel and pipes (bounded), giving it to the owner. */
-void host_link_drain(struct host_link *l);
+/* The host has ended: reads what is left of channel and pipes (bounded), giving it to the owner. Returns which pipes aren't at their end, since
+ * somebody else holds them: HOST_LINK_STDOUT | HOST_LINK_STDERR. What he writes is lost when the link is closed. */
+#define HOST_LINK_STDOUT 0x1u
+#define HOST_LINK_STDERR 0x2u
+unsigned host_link_drain(struct host_link *l);
 void host_link_close(struct host_link *l, void (*closed)(struct host_link *l));
 
 /* 0: sent (or, for all but calls, queued); 1: no room (calls only): `writable` follows. -1: broken. */

@@ -244,7 +244,7 @@ static void missing_json(struct json_span report, struct json_out *o)
 
 	json_out_array(o, "missing");
 	for (struct json_iter it = json_iter_begin(report); json_iter_next(&it, &key, &row);) {
-		char name[64], asked[64], got[128];
+		char name[64], asked[PROTECTION_TEXT_BYTES], got[PROTECTION_TEXT_BYTES];
 
 		if (json_string(json_get(row, "protection"), name, sizeof name) >= 0 &&
 			json_string(json_get(row, "asked"), asked, sizeof asked) >= 0 &&

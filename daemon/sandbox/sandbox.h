@@ -386,7 +386,8 @@ void error_from_host(struct err *e, char step[32], const struct host_message *he
 
 /* ---- exit.c ---- */
 void sandbox_exited(struct sandbox *sb, const struct spawner_message *m);
-void exit_record(struct sandbox *sb, const struct spawner_message *m); /* fills last_exit and tells it; the life isn't told */
+/* held: of host_link_drain. */
+void exit_record(struct sandbox *sb, const struct spawner_message *m, unsigned held); /* fills last_exit and tells it; the life isn't told */
 void last_exit_json(const struct sandbox *sb, struct json_out *o, const char *key);
 
 /* ---- sandbox_txn.c ---- */

@@ -198,13 +198,14 @@ static void entry_exited(struct sandbox *sb, const struct spawner_message *m)
 	struct spawner_message ack;
 	bool stopping = sb->life.state == LIFE_STOPPING, told = exit_is_told(sb, m);
 	struct host *h = sb->host;
+	unsigned held = 0;
 
 	if (h) {
 		h->asked = stopping;
-		host_link_drain(&h->link);
+		held = host_link_drain(&h->link);
 	}
 	if (!told)
-		exit_record(sb, m);
+		exit_record(sb, m, held);
 	calls_crashed(&sb->calls, sb->spec.id, sb->last_exit.reason);
 	if (h) {
 		sb->host = NULL;

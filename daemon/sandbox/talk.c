@@ -14,6 +14,7 @@
 #include "proto/clock.h"
 #include "proto/fd.h"
 #include "proto/log.h"
+#include "proto/protection.h"
 
 #define MODULE_JSON_BYTES   (64u << 10) /* functions and state of a module, for info */
 #define SECURITY_JSON_BYTES (16u << 10)
@@ -102,7 +103,7 @@ static bool strict_accepts(struct sandbox *sb, struct json_span report)
 	bool ok;
 
 	for (struct json_iter it = json_iter_begin(report); json_iter_next(&it, &key, &row);) {
-		char name[64], asked[64], got[64];
+		char name[64], asked[PROTECTION_TEXT_BYTES], got[PROTECTION_TEXT_BYTES];
 
 		if (json_string(json_get(row, "protection"), name, sizeof name) < 0 ||
 			json_string(json_get(row, "asked"), asked, sizeof asked) < 0 ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Every process of a sandbox: it is frozen by SIGSTOP to all of them, thawed by SIGCONT; what a host leaves behind gets SIGKILL. They are found as the host's descendants, and as those that
- * were left to this process (it is the reaper of orphans) and run as the sandbox's user, or, rootless, in the host's session. A process that
+ * were left to this process (it is the reaper of orphans) and run as the sandbox's user, or, rootless, carry the host's mark (proto/host_mark.h). A process that
  * has a SIGSTOP coming begins no fork any more, but one that it is in comes to its end: so it is over when a round finds nobody new, and all had
  * stood before it. */
 #include <dirent.h>
@@ -19,6 +19,7 @@
 #include "daemon/spawner/spawner.h"
 #include "daemon/spawner/validate.h"
 #include "proto/clock.h"
+#include "proto/host_mark.h"
 #include "proto/log.h"
 
 #define ROUNDS_MAX    64
@@ -83,17 +84,28 @@ static bool is_of_user(pid_t pid, uid_t uid)
 	return at && strtoul(at + 5, &end, 10) == uid && end != at + 5;
 }
 
-/* Is it, an orphan, of this sandbox? */
+/* Rootless: the mark of a host that has ended: nobody else will end it. (A host in its birth, which isn't in the table yet, has its own.) */
+static bool is_stray(struct spawner *sp, pid_t pid)
+{
+	pid_t host = host_mark_of(pid);
+
+	return host != 0 && host != pid && !table_find_pid(&sp->table, host);
+}
+
+/* Is it, an orphan, of this sandbox? What is killed may also be what an earlier host left. */
 static bool is_orphan_of(const struct walk *w, pid_t pid)
 {
-	pid_t parent, session;
+	pid_t parent, session, host;
 	char state;
 
 	if (pid == w->sp->control.pid || table_find_pid(&w->sp->table, pid) || job_find_pid(w->sp, pid))
 		return false;
 	if (w->sp->is_root)
 		return is_of_user(pid, w->entry->uid);
-	return stat_read(pid, &state, &parent, &session) && session == w->entry->pid;
+	host = host_mark_of(pid);
+	if (host != 0)
+		return host == w->entry->pid || (w->signal == SIGKILL && is_stray(w->sp, pid));
+	return stat_read(pid, &state, &parent, &session) && session == w->entry->pid; /* no mark could be set */
 }
 
 static bool has(const struct walk *w, pid_t pid)
@@ -277,7 +289,7 @@ void entry_leaf_end(struct spawner *sp, struct entry *entry)
 	entry->leaf[0] = '\0';
 }
 
-void entry_orphans_kill(struct spawner *sp, struct entry *entry)
+void entry_orphans_kill(struct spawner *sp, const struct entry *entry)
 {
 	struct walk w = { .sp = sp, .entry = entry, .signal = SIGKILL };
 	size_t before;
@@ -294,18 +306,32 @@ void entry_orphans_kill(struct spawner *sp, struct entry *entry)
 	free(w.pids);
 }
 
+bool orphan_is_stray(struct spawner *sp, pid_t pid)
+{
+	return !sp->is_root && is_stray(sp, pid);
+}
+
+void orphans_stray_kill(struct spawner *sp)
+{
+	static const struct entry nobody = { .sandbox = "-", .pid = INT_MIN };
+
+	entry_orphans_kill(sp, &nobody);
+}
+
 bool freeze_covers(struct spawner *sp, pid_t pid, uid_t uid)
 {
 	struct entry *entry = table_find_pid(&sp->table, pid);
-	pid_t parent, session;
+	pid_t parent, session, host;
 	char state;
 
 	if (entry)
 		return entry->frozen;
+	host = sp->is_root ? 0 : host_mark_of(pid);
 	for (uint64_t cursor = 0; (entry = table_from(&sp->table, cursor)); cursor = entry->slot + 1ull) {
 		if (!entry->frozen || entry->pid <= 0)
 			continue;
-		if (sp->is_root ? entry->uid == uid : stat_read(pid, &state, &parent, &session) && session == entry->pid)
+		if (sp->is_root ? entry->uid == uid : host != 0 ? host == entry->pid :
+							stat_read(pid, &state, &parent, &session) && session == entry->pid)
 			return true;
 	}
 	return false;

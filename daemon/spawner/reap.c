@@ -102,31 +102,46 @@ static void stopped(struct spawner *sp, pid_t pid, uid_t uid)
 	(void)kill(pid, SIGKILL);
 }
 
+/* false: nobody has. */
+static bool reap_one(struct spawner *sp, int64_t now_ms, bool *strays)
+{
+	siginfo_t info = { .si_pid = 0 };
+	struct entry *entry;
+	int status;
+
+	if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) == -1 || info.si_pid == 0)
+		return false;
+	if (info.si_code == CLD_STOPPED || info.si_code == CLD_TRAPPED) {
+		stopped(sp, info.si_pid, info.si_uid);
+		return true;
+	}
+	reap_reports(sp);
+	zygotes_read(sp); /* whose it is may be said there */
+	if (is_leader(sp, info.si_pid))
+		(void)kill(-info.si_pid, SIGKILL);
+	entry = table_find_pid(&sp->table, info.si_pid);
+	if (entry && !entry->own_pids)
+		entry_orphans_kill(sp, entry);
+	/* One that wasn't killed with the others may have made more of them before it ended. */
+	if (!entry && !(info.si_code == CLD_KILLED && info.si_status == SIGKILL) && orphan_is_stray(sp, info.si_pid))
+		*strays = true;
+	if (waitpid(info.si_pid, &status, WNOHANG) == info.si_pid)
+		child_reaped(sp, info.si_pid, status, now_ms);
+	return true;
+}
+
 /* How many are left for the next turn is seen by the caller's poll: SIGCHLD is raised again by hand. */
 void reap_children(struct spawner *sp, int64_t now_ms)
 {
-	for (int i = 0; i < REAPS_PER_TURN; i++) {
-		siginfo_t info = { .si_pid = 0 };
-		struct entry *entry;
-		int status;
+	bool strays = false;
+	int n = 0;
 
-		if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) == -1 || info.si_pid == 0)
-			return;
-		if (info.si_code == CLD_STOPPED || info.si_code == CLD_TRAPPED) {
-			stopped(sp, info.si_pid, info.si_uid);
-			continue;
-		}
-		reap_reports(sp);
-		zygotes_read(sp); /* whose it is may be said there */
-		if (is_leader(sp, info.si_pid))
-			(void)kill(-info.si_pid, SIGKILL);
-		entry = table_find_pid(&sp->table, info.si_pid);
-		if (entry && !entry->own_pids)
-			entry_orphans_kill(sp, entry);
-		if (waitpid(info.si_pid, &status, WNOHANG) == info.si_pid)
-			child_reaped(sp, info.si_pid, status, now_ms);
-	}
-	(void)raise(SIGCHLD); /* blocked: it makes the signal descriptor readable */
+	while (n < REAPS_PER_TURN && reap_one(sp, now_ms, &strays))
+		n++;
+	if (strays)
+		orphans_stray_kill(sp);
+	if (n == REAPS_PER_TURN)
+		(void)raise(SIGCHLD); /* blocked: it makes the signal descriptor readable */
 }
 
 /* What the kernel says that our children are; orphans that left their host's session are among them. */

@@ -148,7 +148,9 @@ int entry_freeze(struct spawner *sp, struct entry *entry, struct err *e); /* -1:
 void entry_thaw(struct spawner *sp, struct entry *entry);
 void entry_kill(struct spawner *sp, struct entry *entry);                  /* all of it that can be reached at once; it has a pid */
 void entry_leaf_end(struct spawner *sp, struct entry *entry);              /* its process has ended, or never came: so does its cgroup */
-void entry_orphans_kill(struct spawner *sp, struct entry *entry);          /* what the host that has ended left behind */
+void entry_orphans_kill(struct spawner *sp, const struct entry *entry);    /* what the host that has ended left behind */
+bool orphan_is_stray(struct spawner *sp, pid_t pid);                      /* rootless: left by a host that has ended, and missed then */
+void orphans_stray_kill(struct spawner *sp);                              /* rootless: all of these, and what descends from them */
 bool freeze_covers(struct spawner *sp, pid_t pid, uid_t uid);             /* was it stopped, since its sandbox is frozen? */
 
 /* ---- reap.c ---- */

@@ -16,11 +16,18 @@ static void budget_drop_oldest(struct budget *b, uint32_t n)
 	b->n -= n;
 }
 
+/* What time it is for the window. */
+static int64_t window_ms(const struct budget *b, int64_t now_ms)
+{
+	return b->still_ms != 0 && b->still_ms < now_ms ? b->still_ms : now_ms;
+}
+
 /* How many of the oldest entries are out of the window at now_ms. */
 static uint32_t budget_expired(const struct budget *b, const struct budget_policy *p, int64_t now_ms)
 {
 	uint32_t n = 0;
 
+	now_ms = window_ms(b, now_ms);
 	while (n < b->n && now_ms - b->at_ms[n] > (int64_t)p->period_ms - SEEDED(1))
 		n++;
 	return n;
@@ -47,6 +54,7 @@ bool budget_charge(struct budget *b, const struct budget_policy *p, int64_t now_
 {
 	uint32_t intensity = p->intensity < BUDGET_INTENSITY_MAX ? p->intensity : BUDGET_INTENSITY_MAX;
 
+	now_ms = window_ms(b, now_ms);
 	if (b->n > 0 && now_ms < b->at_ms[b->n - 1])
 		now_ms = b->at_ms[b->n - 1]; /* the clock doesn't go back; should it, the order holds */
 	budget_drop_oldest(b, budget_expired(b, p, now_ms));
@@ -67,6 +75,21 @@ void budget_uptime(struct budget *b, const struct budget_policy *p, int64_t upti
 		b->streak = 0;
 }
 
+void budget_stand(struct budget *b, int64_t now_ms)
+{
+	if (b->still_ms == 0 && now_ms > 0)
+		b->still_ms = now_ms;
+}
+
+void budget_go_on(struct budget *b, int64_t now_ms)
+{
+	int64_t by_ms = now_ms - window_ms(b, now_ms);
+
+	for (uint32_t i = 0; i < b->n && !SEEDED(6); i++)
+		b->at_ms[i] += by_ms;
+	b->still_ms = 0;
+}
+
 uint32_t budget_jitter_ms(uint32_t delay_ms, uint32_t random)
 {
 	return (uint32_t)(((uint64_t)(delay_ms / 4) * random) >> 32) + SEEDED(5) * (1 + delay_ms);
@@ -77,6 +100,7 @@ struct budget_view budget_view(const struct budget *b, const struct budget_polic
 	uint32_t expired = budget_expired(b, p, now_ms);
 	struct budget_view v = { .used = b->n - expired, .allowed = p->intensity };
 
+	now_ms = window_ms(b, now_ms);
 	if (v.used > 0) {
 		v.frees_ms = b->at_ms[expired] + p->period_ms + 1 - now_ms;
 		v.resets_ms = b->at_ms[b->n - 1] + p->period_ms + 1 - now_ms;
@@ -88,6 +112,9 @@ void budget_sanitise(struct budget *b, int64_t now_ms)
 {
 	uint32_t i, kept = 0;
 
+	if (b->still_ms < 0 || b->still_ms > now_ms)
+		b->still_ms = 0;
+	now_ms = window_ms(b, now_ms);
 	if (b->n > BUDGET_INTENSITY_MAX + 1)
 		b->n = 0;
 	for (i = 0; i < b->n; i++)

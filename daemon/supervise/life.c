@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The life of one sandbox as a table of state x event. A handler names the next state and adds actions;
- * life_step and life_adopt alone write `state`. A cell that is empty refuses a request and ignores a fact.
+ * life_step, life_adopt and life_boot alone write `state` (move_to). A cell that is empty refuses a request and ignores a fact.
  * The rules are in life.h; what users read (names, exit classes) is in life_text.c. Control process; pure. */
 #include <string.h>
 
@@ -438,6 +438,6 @@ enum life_result life_step(
 		next = run(&s);
 	if (next == NOT_TAKEN)
 		return ev->type < LIFE_COMPILE_BEGIN ? LIFE_REFUSED : LIFE_IGNORED;
-	l->state = next;
+	move_to(&s, next);
 	return LIFE_TAKEN;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The life of one sandbox: which state it is in, when its process is started, asked, killed, started again.
- * Pure: events in, actions out, time is an argument. life_step and life_adopt alone write `state`. Control
+ * Pure: events in, actions out, time is an argument. life_step, life_adopt and life_boot alone write `state` (move_to). Control
  * process.
  *
  * Rules that hold always (tests/unit/test_life.c explores them):
@@ -11,6 +11,8 @@
  * (RESET: none, TAKEN is its answer);
  * - a start that is too slow is killed, and only EXITED makes it a failed start;
  * - requests are never counted; restarts by policy and retries of failed ones are (budget.h);
+ * - the budget's window stands still while it is on its way up or down (starting, backoff, stopping), where the policy says so
+ * (window_stands): what it takes to start isn't time that it has been well for;
  * - a first start (create) and a requested start or restart that fails is final: `failed`, or GONE for
  * create;
  * - `kept`: the spawner holds a state that is exactly what the sandbox would have now. So the engine carries

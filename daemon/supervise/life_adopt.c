@@ -224,13 +224,13 @@ void life_adopt(struct life *l, const struct life_policy *p, const struct life_f
 		l->stage = STAGE_KILLED;
 		if (alive) {
 			move_process_kill(&s, LIFE_KILL_TAKE_OVER);
-			l->state = LIFE_STOPPING;
+			move_to(&s, LIFE_STOPPING);
 		} else {
-			l->state = move_stop_finish(&s);
+			move_to(&s, move_stop_finish(&s));
 		}
 		return;
 	}
-	l->state = alive ? adopt_alive(&s, found) : adopt_ended(&s, found, timer_at_ms);
+	move_to(&s, alive ? adopt_alive(&s, found) : adopt_ended(&s, found, timer_at_ms));
 	if (alive && found->frozen && l->state != LIFE_FROZEN)
 		out->set |= LIFE_DO_THAW;
 }
@@ -254,15 +254,15 @@ void life_boot(struct life *l, const struct life_policy *p, bool wanted, bool ha
 	l->kept_sealed = l->checkpoint = false;
 	l->restore_tries = 0;
 	if (!wanted) {
-		l->state = was_failed ? LIFE_FAILED : LIFE_STOPPED;
+		move_to(&s, was_failed ? LIFE_FAILED : LIFE_STOPPED);
 		l->reason = was_failed ? l->reason : LIFE_REASON_NONE;
 		return;
 	}
 	l->reason = LIFE_REASON_NONE;
 	if (delay_ms == 0) {
-		l->state = move_start_begin(&s);
+		move_to(&s, move_start_begin(&s));
 		return;
 	}
 	move_timer_set(&s, delay_ms);
-	l->state = LIFE_BACKOFF;
+	move_to(&s, LIFE_BACKOFF);
 }

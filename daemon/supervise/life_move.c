@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The moves that the handlers of life.c and the take-over of life_adopt.c are made of: each adds actions and
- * names the next state; none writes it. Control process; pure. */
+ * names the next state; move_to alone writes it. Control process; pure. */
 #include <assert.h>
 
 #include "daemon/supervise/life_move.h"
@@ -9,6 +9,20 @@
 #ifndef SEEDED
 #define SEEDED(bug) 0 /* tests build this file with bugs put in, to see that they are found */
 #endif
+
+static bool on_its_way(enum life_state state)
+{
+	return state == LIFE_STARTING || state == LIFE_BACKOFF || state == LIFE_STOPPING;
+}
+
+void move_to(struct step *s, enum life_state next)
+{
+	s->l->state = next;
+	if (s->p->budget.window_stands && on_its_way(next) && !SEEDED(12))
+		budget_stand(&s->l->budget, s->ev->now_ms);
+	else
+		budget_go_on(&s->l->budget, s->ev->now_ms);
+}
 
 void move_timer_set(struct step *s, uint32_t ms)
 {

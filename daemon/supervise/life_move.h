@@ -27,6 +27,7 @@ struct step {
 
 #define NOT_TAKEN LIFE__N /* what a handler returns to say: not now */
 
+void move_to(struct step *s, enum life_state next); /* the end of a step: its state, and what follows from that alone */
 void move_timer_set(struct step *s, uint32_t ms);
 void move_timer_clear(struct step *s);
 void move_state_drop(struct step *s);

@@ -88,7 +88,8 @@ struct life_policy life_policy_default(void)
 		.budget = { .intensity = DEFAULT_RESTART_INTENSITY,
 			.period_ms = DEFAULT_RESTART_PERIOD_MS,
 			.backoff_first_ms = DEFAULT_BACKOFF_FIRST_MS,
-			.backoff_max_ms = DEFAULT_BACKOFF_MAX_MS },
+			.backoff_max_ms = DEFAULT_BACKOFF_MAX_MS,
+			.window_stands = true },
 		.start_timeout_ms = DEFAULT_START_TIMEOUT_MS,
 		.save_ms = DEFAULT_QUIESCE_TIMEOUT_MS + DEFAULT_REHEARSE_TIMEOUT_MS,
 		.shutdown_ms = DEFAULT_SHUTDOWN_MS };

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,7 +35,7 @@ static int child(struct sbx *x, void *self)
 }
 
 /* A grandchild that has a session of its own and whose parent is gone. */
-static int daemon_child(struct sbx *x, void *self)
+static int daemon_made(struct sbx *x, void *self, bool unmark)
 {
 	struct forker *f = self;
 	int ends[2];
@@ -44,7 +45,11 @@ static int daemon_child(struct sbx *x, void *self)
 		return sbx_fail(x, "pipe", "no pipe");
 	if (fork() == 0) {
 		if (fork() == 0) {
+			struct rlimit none = { 0, 0 };
+
 			setsid();
+			if (unmark)
+				(void)setrlimit(RLIMIT_LOCKS, &none);
 			pid = getpid();
 			(void)!write(ends[1], &pid, sizeof pid);
 			wait_for_the_end();
@@ -56,6 +61,16 @@ static int daemon_child(struct sbx *x, void *self)
 	close(ends[1]);
 	f->children++;
 	return sbx_put_i64(x, "pid", pid);
+}
+
+static int daemon_child(struct sbx *x, void *self)
+{
+	return daemon_made(x, self, false);
+}
+
+static int unmarked(struct sbx *x, void *self)
+{
+	return daemon_made(x, self, true);
 }
 
 /* Children that end at once, in every way, also by coming back into the host. */
@@ -119,5 +134,5 @@ static int thread(struct sbx *x, void *self)
 	return 0;
 }
 
-SBX_MODULE(forker, 1, SBX_USES(forker), SBX_FN(child, ""), SBX_FN_AS("daemon", daemon_child, ""), SBX_FN(thread, ""),
+SBX_MODULE(forker, 1, SBX_USES(forker), SBX_FN(child, ""), SBX_FN_AS("daemon", daemon_child, ""), SBX_FN(unmarked, ""), SBX_FN(thread, ""),
 	SBX_FN(brood, ""), SBX_FN(litter, "n: i64, ms: i64"));

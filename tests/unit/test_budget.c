@@ -91,6 +91,35 @@ static const char *model_agrees(unsigned seed)
 	return NULL;
 }
 
+/* Beside a clock of its own that stops with the window. */
+static const char *standing_is_no_time(unsigned seed)
+{
+	struct budget_policy p = { .intensity = 3, .period_ms = 40 };
+	struct budget b, plain;
+	int64_t now_ms = 1000, inner_ms = 1000;
+	uint32_t delay_ms, plain_delay_ms;
+	bool stands = false;
+
+	budget_clear(&b);
+	budget_clear(&plain);
+	for (int i = 0; i < 500; i++) {
+		int64_t by_ms = rand_r(&seed) % 30;
+
+		now_ms += by_ms;
+		inner_ms += stands ? 0 : by_ms;
+		if (rand_r(&seed) % 2) {
+			stands = rand_r(&seed) % 2;
+			(stands ? budget_stand : budget_go_on)(&b, now_ms);
+		}
+		if (rand_r(&seed) % 3 == 0 && budget_charge(&b, &p, now_ms, &delay_ms) != budget_charge(&plain, &p, inner_ms, &plain_delay_ms))
+			return "a charge, and the window stands at times";
+		if (budget_view(&b, &p, now_ms).used != budget_view(&plain, &p, inner_ms).used ||
+			budget_view(&b, &p, now_ms).frees_ms != budget_view(&plain, &p, inner_ms).frees_ms)
+			return "the view, and the window stands at times";
+	}
+	return NULL;
+}
+
 static const char *jitter_is_bounded(void)
 {
 	static const uint32_t delays_ms[] = { 0, 1, 3, 4, 100, 30000, UINT32_MAX };
@@ -116,6 +145,8 @@ static const char *any_wrong(void)
 		wrong = jitter_is_bounded();
 	for (seed = 1; seed < 200 && wrong == NULL; seed++)
 		wrong = model_agrees(seed);
+	for (seed = 1; seed < 200 && wrong == NULL; seed++)
+		wrong = standing_is_no_time(seed);
 	return wrong;
 }
 
@@ -129,7 +160,7 @@ END_TEST
 
 START_TEST(seeded_bugs_are_found)
 {
-	for (seeded = 1; seeded <= 5; seeded++)
+	for (seeded = 1; seeded <= 6; seeded++)
 		ck_assert_msg(any_wrong() != NULL, "bug %d is not found", seeded);
 	seeded = 0;
 }
@@ -185,6 +216,7 @@ START_TEST(bytes_from_a_spec_are_made_safe)
 		if (i % 2)
 			b.n %= BUDGET_INTENSITY_MAX + 2;
 		budget_sanitise(&b, 1000000);
+		ck_assert(b.still_ms >= 0 && b.still_ms <= 1000000);
 		ck_assert_uint_le(b.n, BUDGET_INTENSITY_MAX + 1);
 		for (j = 0; j < b.n; j++)
 			ck_assert(b.at_ms[j] <= 1000000 && b.at_ms[j] >= (j ? b.at_ms[j - 1] : 0));

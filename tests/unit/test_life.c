@@ -21,7 +21,8 @@ static int seeded;
 
 #include "tests/support/check_main.h"
 
-#define BUGS 11
+#define BUGS 12
+#define ENTRIES 4  /* of the budget that can make a difference under the policies below */
 #define T0   100000 /* the time that every state of the exploration is shifted to */
 
 /* ---- the model: what the world is like ---- */
@@ -40,10 +41,11 @@ struct world {
 };
 
 static const struct life_policy policies[] = {
-	{ LIFE_PERMANENT, { 2, 100, 60, 60 }, 200, 200, 200, false },
-	{ LIFE_TRANSIENT, { 1, 100, 60, 60 }, 200, 200, 0, false },
-	{ LIFE_TEMPORARY, { 2, 100, 60, 60 }, 200, 200, 200, false },
-	{ LIFE_PERMANENT, { 3, 100, 60, 60 }, 200, 200, 200, true },
+	{ LIFE_PERMANENT, { 2, 100, 60, 60, true }, 200, 200, 200, false },
+	{ LIFE_TRANSIENT, { 1, 100, 60, 60, true }, 200, 200, 0, false },
+	{ LIFE_TEMPORARY, { 2, 100, 60, 60, true }, 200, 200, 200, false },
+	{ LIFE_PERMANENT, { 3, 100, 60, 60, true }, 200, 200, 200, true },
+	{ LIFE_PERMANENT, { 2, 100, 60, 60, false }, 200, 200, 200, false },
 };
 
 #define MUST(cond, text)                                                                                     \
@@ -292,6 +294,24 @@ static const char *restart_check(const struct world *before, const struct world 
 	return NULL;
 }
 
+static bool on_the_way(const struct life *l)
+{
+	return l->state == LIFE_STARTING || l->state == LIFE_BACKOFF || l->state == LIFE_STOPPING;
+}
+
+/* On its way up or down nothing that was counted gets older; at any other time it does. */
+static const char *window_check(const struct life *before, const struct life *after, const struct life_policy *p, int64_t now_ms)
+{
+	uint32_t used = budget_view(&after->budget, &p->budget, now_ms).used, had = before->budget.n;
+
+	MUST((after->budget.still_ms != 0) == (p->budget.window_stands && on_the_way(after)), "the window stands, or moves, at the wrong time");
+	if (p->budget.window_stands && on_the_way(before) && after->budget.n != 0)
+		MUST(used >= had, "a restart has left the window while it wasn't up");
+	if (!p->budget.window_stands && before->budget.n > 0 && now_ms > T0 + p->budget.period_ms)
+		MUST(used <= 1, "a restart is still in the window that it has left");
+	return NULL;
+}
+
 static const char *step_check(
 	struct world *w, const struct life_policy *p, const struct life_event *ev, bool *ret_taken)
 {
@@ -346,6 +366,8 @@ static const char *step_check(
 	MUST(!is_request || w->l.budget.n <= before.l.budget.n, "a request is counted");
 	wrong = restart_check(&before, w, p, ev, &out);
 	MUST(wrong == NULL, wrong);
+	wrong = window_check(&before.l, &w->l, p, ev->now_ms);
+	MUST(wrong == NULL, wrong);
 	return world_check(w);
 }
 
@@ -376,8 +398,7 @@ static const char *adopt_check(
 
 /* ---- the states seen; times are shifted, so that the same situation is the same state ---- */
 
-#define SLOTS   (1u << 20)
-#define ENTRIES 4 /* of the budget that can be in use under the policies above */
+#define SLOTS (1u << 20)
 
 struct key {
 	unsigned char life[offsetof(struct life, budget) + offsetof(struct budget, at_ms) +
@@ -397,7 +418,15 @@ static void world_shift(struct world *w, const struct life_policy *p, int64_t no
 	int64_t by_ms = T0 - now_ms;
 	uint32_t i;
 
+	if (l->budget.still_ms != 0) { /* since when is of no consequence */
+		budget_go_on(&l->budget, now_ms);
+		budget_stand(&l->budget, now_ms);
+	}
 	budget_drop_oldest(&l->budget, budget_expired(&l->budget, &p->budget, now_ms));
+	if (l->budget.n > ENTRIES)
+		budget_drop_oldest(&l->budget, l->budget.n - ENTRIES);
+	if (l->budget.still_ms != 0)
+		l->budget.still_ms = T0;
 	for (i = 0; i < BUDGET_INTENSITY_MAX + 1; i++)
 		l->budget.at_ms[i] = i < l->budget.n ? l->budget.at_ms[i] + by_ms : 0;
 	if (l->budget.streak > 2)
@@ -782,6 +811,64 @@ START_TEST(a_failed_start_by_policy_is_counted_too)
 }
 END_TEST
 
+/* Each start takes longer than the whole window; then it ends at once, or fails, or the back-off alone takes that long. */
+START_TEST(a_slow_start_is_no_time_that_it_was_well_for)
+{
+	static const enum { ENDS, FAILS, WAITS } kinds[] = { ENDS, FAILS, WAITS };
+
+	for (int stands = 0; stands <= 1; stands++)
+		for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+			struct run r;
+			int ends = 0;
+
+			run_begin(&r, LIFE_PERMANENT);
+			r.p.budget = (struct budget_policy){ 2, 300, kinds[k] == WAITS ? 400 : 0, 400, stands };
+			for (; ends < 20 && r.l.state != LIFE_FAILED; ends++) {
+				ck_assert_int_eq(run_try(&r, LIFE_EXITED, false, LIFE_EXIT_ERROR), LIFE_TAKEN);
+				if (r.l.state == LIFE_BACKOFF) {
+					r.now_ms = r.l.timer_at_ms;
+					run_do(&r, LIFE_TIMER, false, STARTS, LIFE_STARTING);
+				}
+				if (r.l.state == LIFE_FAILED)
+					break;
+				run_do(&r, LIFE_BORN, false, 0, LIFE_STARTING);
+				if (kinds[k] == WAITS)
+					run_do(&r, LIFE_READY, false, READY_DOES, LIFE_RUNNING);
+				else
+					r.now_ms += 400;
+				if (kinds[k] == ENDS)
+					run_do(&r, LIFE_READY, false, READY_DOES, LIFE_RUNNING);
+			}
+			ck_assert_int_eq(ends, stands ? 2 : 20);
+			if (stands)
+				ck_assert_uint_eq(budget_view(&r.l.budget, &r.p.budget, r.now_ms).used, 3);
+		}
+}
+END_TEST
+
+/* Up, it ages: what was counted before a start is as old after it as it was. */
+START_TEST(the_window_goes_on_where_it_stood)
+{
+	struct run r;
+
+	run_begin(&r, LIFE_PERMANENT);
+	run_do(&r, LIFE_EXITED, false, STARTS | LIFE_DO_NOTE_CRASHED | LIFE_DO_NOTE_RESTART, LIFE_STARTING);
+	r.now_ms += 5000;
+	ck_assert_int_eq(budget_view(&r.l.budget, &r.p.budget, r.now_ms).frees_ms, 60001);
+	run_up_again(&r);
+	r.now_ms += 20000;
+	ck_assert_int_eq(budget_view(&r.l.budget, &r.p.budget, r.now_ms).frees_ms, 40001);
+	run_do(&r, LIFE_STOP, false, LIFE_DO_ASK_STOP | LIFE_DO_SET_TIMER, LIFE_STOPPING);
+	r.now_ms += 1000;
+	ck_assert_int_eq(run_try(&r, LIFE_EXITED, false, LIFE_EXIT_SHUTDOWN), LIFE_TAKEN);
+	ck_assert_int_eq(r.l.state, LIFE_STOPPED);
+	r.now_ms += 40000;
+	ck_assert_uint_eq(budget_view(&r.l.budget, &r.p.budget, r.now_ms).used, 1);
+	r.now_ms += 1;
+	ck_assert_uint_eq(budget_view(&r.l.budget, &r.p.budget, r.now_ms).used, 0);
+}
+END_TEST
+
 START_TEST(restart_types_and_exit_classes)
 {
 	static const struct {
@@ -1034,6 +1121,7 @@ START_TEST(take_over_keeps_budget_back_off_and_the_aim_of_a_stop)
 	ck_assert_int_eq(r.l.state, LIFE_BACKOFF);
 	ck_assert_uint_eq(r.out.timer_ms, 60); /* what is left of 100 */
 	ck_assert_uint_eq(r.l.budget.n, 2);
+	ck_assert_int_eq(r.l.budget.still_ms, r.now_ms); /* since then it isn't up */
 
 	run_begin(&r, LIFE_PERMANENT);
 	run_do(&r, LIFE_RESTART, true, LIFE_DO_ASK_SAVE | LIFE_DO_SET_TIMER, LIFE_STOPPING);
@@ -1190,10 +1278,12 @@ START_TEST(names)
 }
 END_TEST
 
-CHECK_MAIN("life", tcase_add_loop_test(tc, every_order_of_events, 0, 4);
+CHECK_MAIN("life", tcase_add_loop_test(tc, every_order_of_events, 0, sizeof policies / sizeof policies[0]);
 	   tcase_add_test(tc, seeded_bugs_are_found); tcase_add_test(tc, a_create_that_fails_is_gone);
 	   tcase_add_test(tc, a_slow_start_is_killed_and_failed_only_when_it_has_ended);
 	   tcase_add_test(tc, a_start_that_is_not_born_yet_is_killed_at_birth);
+	   tcase_add_test(tc, a_slow_start_is_no_time_that_it_was_well_for);
+	   tcase_add_test(tc, the_window_goes_on_where_it_stood);
 	   tcase_add_test(tc, crashes_are_restarted_with_back_off_until_the_budget_ends);
 	   tcase_add_test(tc, a_stable_uptime_makes_the_next_restart_immediate);
 	   tcase_add_test(tc, a_failed_start_by_policy_is_counted_too);

@@ -21,6 +21,7 @@
 
 #include "daemon/host/zygote/zygote.h"
 #include "proto/fd.h"
+#include "proto/host_mark.h"
 
 #ifndef PR_SET_MDWE
 #define PR_SET_MDWE              65
@@ -35,6 +36,15 @@ static int step_name(struct zygote *z)
 {
 	walls.spare = (z->request.flags & ZYGOTE_F_SPARE) != 0;
 	return prctl(PR_SET_NAME, walls.spare ? SPARE_BIRTH_NAME : HOST_NAME, 0, 0, 0);
+}
+
+/* Nothing outlives the first process of a pid namespace: who is that needs none. */
+static int step_mark(struct zygote *z)
+{
+	(void)z;
+	if (getpid() != 1)
+		host_mark_set();
+	return 0;
 }
 
 /* Where clone3 couldn't do it: from here on what it uses is its own cgroup's. A namespace of cgroups has its root where its maker stood. */
@@ -249,6 +259,7 @@ static int step_filter(struct zygote *z)
 
 static const struct zygote_step steps[] = {
 	{ "name", step_name, PROTECTION_NONE, false },
+	{ "mark", step_mark, PROTECTION_NONE, false },
 	{ "map user", step_map_user, PROTECTION_USER_NAMESPACE, false },
 	{ "enter cgroup", step_cgroup, PROTECTION_NONE, true },
 	{ "mount objects", step_objects, PROTECTION_OWN_ROOT, true },

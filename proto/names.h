@@ -14,6 +14,7 @@
 #define SHA256_HEX_BYTES 64
 
 bool name_is_id(const char *text, size_t size);          /* [A-Za-z0-9][A-Za-z0-9._-]{0,62} */
+#define NAME_PROBE "sandboxd-probe." /* begins the ids of what daemon.doctor starts; no client may choose such a one */
 bool name_is_function(const char *text, size_t size);    /* a C identifier of at most 63 bytes */
 bool name_is_source_file(const char *text, size_t size); /* an id that ends in .c */
 /* Patterns of ids: * stands for any text, ? for a character, [abc], [a-z] and [!a-z] for one of these, or none of them. */

@@ -15,6 +15,7 @@
 #include "daemon/observe/events.h"
 #include "proto/clock.h"
 #include "proto/fd.h"
+#include "proto/names.h"
 
 /* ---- create: code -> held by the spawner, and first start; on any failure nothing is left ---- */
 
@@ -23,7 +24,6 @@ static void create_start(struct sandbox *sb)
 {
 	struct err e = ERR_INIT;
 
-	sb->hold_due = true;
 	if (sandbox_request(sb, LIFE_CREATE_START, false, sb->request))
 		return;
 	err_set(&e, ERR_WRONG_STATE, "create of %s was overtaken by another request", sb->spec.id);
@@ -94,6 +94,10 @@ const struct rpc_done *sandbox_create(struct control *c, struct rpc_request *r)
 
 	if (sb)
 		return already_exists(r, sb);
+	if (strncmp(rpc_text(r, "id"), NAME_PROBE, sizeof NAME_PROBE - 1) == 0) {
+		err_set(&e, ERR_BAD_PARAM, "no sandbox may be called %s: names that begin with " NAME_PROBE " are for what daemon.doctor starts", rpc_text(r, "id"));
+		return rpc_error(r, &e, NULL);
+	}
 	if (registry_count(c->registry) >= c->begin.max_sandboxes) {
 		err_set(&e, ERR_LIMIT_EXCEEDED, "there are %zu sandboxes already, as many as this daemon may have",
 			registry_count(c->registry));
@@ -124,6 +128,7 @@ const struct rpc_done *sandbox_create(struct control *c, struct rpc_request *r)
 		err_set(&e, ERR_INTERNAL, "no memory for another sandbox");
 		return rpc_error(r, &e, NULL);
 	}
+	sb->hold_due = true;
 	if (group && !member_new(group, sb, NULL))
 		sb->spec.group[0] = '\0';
 	registry_add(c->registry, sb);

@@ -14,6 +14,7 @@
 #include "proto/clock.h"
 #include "proto/fd.h"
 #include "proto/json_text.h"
+#include "proto/names.h"
 #include "proto/utf8.h"
 
 #define DEADLINE_MS (2 * DEFAULT_START_TIMEOUT_MS) /* the first host of a profile waits for its zygote */
@@ -271,8 +272,8 @@ struct probe *probe_start(struct control *c, const char *profile, probe_done_fn 
 	p->result.err = (struct err)ERR_INIT;
 	p->began_us = clock_monotonic_us();
 	(void)snprintf(p->profile, sizeof p->profile, "%s", profile);
-	/* Longer than anybody would name a sandbox, and never the same twice. */
-	(void)snprintf(p->id, sizeof p->id, "sandboxd-probe.%s.%016" PRIx64 ".%08" PRIx64, profile, c->begin.incarnation, ++serial);
+	/* Nobody's sandbox may be called so, and it is never the same twice. */
+	(void)snprintf(p->id, sizeof p->id, NAME_PROBE "%s.%016" PRIx64 ".%08" PRIx64, profile, c->begin.incarnation, ++serial);
 	spawner_message_init(&m, SPAWNER_HOLD, p->id);
 	if (spawner_request(c->spawner, &m, &spec, 1, held, p, e) == 0)
 		goto fail;

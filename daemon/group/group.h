@@ -104,6 +104,7 @@ struct group *group_top(struct group *g);
 struct group *group_new(struct control *c, const char *id, int64_t created_at_ms);
 void group_gone(struct group *g);                           /* out of the list; freed when its handles are closed */
 bool group_has_members(const struct group *g);
+bool group_begins(const struct group *top);                 /* its tree is to be told to start, and nothing else before */
 bool group_is_settled(struct group *g);                     /* neither on its way up nor down, and nothing waits to be told to its tree */
 /* The members of g in start order: an array to free, NULL for none or no memory. */
 struct member **group_members(const struct group *g, size_t *ret_n);

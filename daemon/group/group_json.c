@@ -25,6 +25,8 @@ const char *group_status(struct group *g)
 {
 	const struct tree_node *n;
 
+	if (!g->parent && group_begins(g))
+		return tree_root_text(TREE_ROOT_STARTING);
 	if (!g->parent)
 		return g->tree ? tree_root_text(tree_root_state(g->tree)) : g->failed ? "failed" : "down";
 	n = child_of(node_in(g->parent), g->member);

@@ -191,15 +191,24 @@ void pending_done(struct group *top, struct pending *p, enum tree_reply reply)
 	free(p);
 }
 
+static bool is_restarted(const struct group *top)
+{
+	for (const struct pending *p = top->pending; p; p = p->next)
+		if (p->number == 0 && p->then_start)
+			return true;
+	return false;
+}
+
 void pending_whole(struct group *top, bool up)
 {
 	struct pending *list = top->pending, **keep = &top->pending;
+	bool comes_up = !up && is_restarted(top);
 
 	for (struct pending *p = list, *next; p; p = next) {
 		struct err e = ERR_INIT;
 
 		next = p->next;
-		if (p->number != 0 || (p->wants_up && !up && !top->failed) || (!p->wants_up && up)) {
+		if (p->number != 0 || (p->wants_up && !up && !top->failed && comes_up) || (!p->wants_up && up)) {
 			*keep = p;
 			keep = &p->next;
 			continue;
@@ -214,6 +223,9 @@ void pending_whole(struct group *top, bool up)
 		}
 		if (p->request && p->wants_up && top->failed) {
 			err_set(&e, ERR_START_FAILED, "group %s is failed: %s", top->id, top->why);
+			(void)rpc_error(p->request, &e, NULL);
+		} else if (p->request && p->wants_up && !up) {
+			err_set(&e, ERR_WRONG_STATE, "group %s was stopped before it was up", top->id);
 			(void)rpc_error(p->request, &e, NULL);
 		} else if (p->request) {
 			group_write(top, p->request);
@@ -478,6 +490,8 @@ static const struct rpc_done *child_group(struct group *g, struct rpc_request *r
 
 static bool is_at_rest(const struct group *g)
 {
+	if (group_begins(g))
+		return false;
 	return !g->tree || tree_root_state(g->tree) == TREE_ROOT_DOWN || tree_root_state(g->tree) == TREE_ROOT_FAILED;
 }
 

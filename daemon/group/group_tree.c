@@ -20,13 +20,30 @@ static void release(void *user)
 		member_released(user);
 }
 
+static void pending_drop(struct group *top, struct pending *p, enum tree_reply reply)
+{
+	for (struct pending **at = &top->pending; *at; at = &(*at)->next)
+		if (*at == p) {
+			*at = p->next;
+			pending_done(top, p, reply);
+			return;
+		}
+}
+
+/* Requests that nobody has told it yet are answered: for the next tree they are no requests, and with that one a destroyed member may have gone. */
 void group_tree_end(struct group *top)
 {
 	struct tree *t = top->tree;
 
 	uv_timer_stop(&top->due);
 	top->tree = NULL;
-	top->n_facts = 0;
+	while (top->n_facts > 0) {
+		struct pending *asked = top->facts[0].asked;
+
+		memmove(&top->facts[0], &top->facts[1], --top->n_facts * sizeof top->facts[0]);
+		if (asked)
+			pending_drop(top, asked, TREE_REPLY_DOWN);
+	}
 	if (t)
 		tree_free(t, release);
 }
@@ -430,16 +447,6 @@ static void step(struct group *top, struct tree_event *ev, struct member *added)
 		tell_touched(about, n);
 		*ev = (struct tree_event){ .type = TREE_TURN };
 	} while (top->tree && actions.more);
-}
-
-static void pending_drop(struct group *top, struct pending *p, enum tree_reply reply)
-{
-	for (struct pending **at = &top->pending; *at; at = &(*at)->next)
-		if (*at == p) {
-			*at = p->next;
-			pending_done(top, p, reply);
-			return;
-		}
 }
 
 /* The member may have gone since the request was made, and so may all of its spec. */

@@ -203,6 +203,11 @@ bool group_has_members(const struct group *g)
 	return n > 0;
 }
 
+bool group_begins(const struct group *top)
+{
+	return top->tree && top->n_facts > 0 && top->facts[0].event.type == TREE_START;
+}
+
 bool group_is_settled(struct group *g)
 {
 	const struct group *top = group_top(g);

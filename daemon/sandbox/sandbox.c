@@ -190,12 +190,27 @@ static void forgotten(void *ctx, const struct spawner_message *m, int *fds, size
 	sandbox_release(sb);
 }
 
-/* Its row is deleted, or couldn't be; now the spawner may forget it. */
-static void gone_from_disk(struct sandbox *sb, const struct err *error)
+/* With FORGET its folder goes, and another owner may take its id: a job that is still to come would place its object there. */
+void sandbox_forget(struct sandbox *sb)
 {
 	struct spawner_message m;
 	struct err e = ERR_INIT;
 
+	sb->forget_due = sb->placing > 0;
+	if (sb->forget_due)
+		return;
+	spawner_message_init(&m, SPAWNER_FORGET, sb->spec.id);
+	sandbox_hold(sb);
+	if (spawner_request(sb->control->spawner, &m, NULL, 0, forgotten, sb, &e) == 0) {
+		log_error("sandbox=%s %s", sb->spec.id, e.text);
+		sandbox_gone_finish(sb);
+		sandbox_release(sb);
+	}
+}
+
+/* Its row is deleted, or couldn't be; now the spawner may forget it. */
+static void gone_from_disk(struct sandbox *sb, const struct err *error)
+{
 	durable_forgotten(sb, error == NULL);
 	if (error) {
 		log_error("sandbox=%s its row stays in the registry: %s", sb->spec.id, error->text);
@@ -205,13 +220,7 @@ static void gone_from_disk(struct sandbox *sb, const struct err *error)
 				"of the machine: %s", sb->spec.id, error->text);
 		sb->gone_ok = false;
 	}
-	spawner_message_init(&m, SPAWNER_FORGET, sb->spec.id);
-	sandbox_hold(sb);
-	if (spawner_request(sb->control->spawner, &m, NULL, 0, forgotten, sb, &e) == 0) {
-		log_error("sandbox=%s %s", sb->spec.id, e.text);
-		sandbox_gone_finish(sb);
-		sandbox_release(sb);
-	}
+	sandbox_forget(sb);
 }
 
 void sandbox_gone(struct sandbox *sb)

@@ -211,7 +211,10 @@ struct sandbox {
 	bool hold_due;                   /* the spawner doesn't hold it: the next START asks for that too */
 	bool place_due, place_state;     /* the object, when START is answered; and a kept state first */
 	bool start_pending;              /* START was sent and not answered */
-	char placed_sha256[SHA256_HEX_BYTES + 1]; /* of the file that is kept for the next start; "": none */
+	unsigned placing;                /* jobs that write into its folder, by name: its id is free for another owner when there are none */
+	bool forget_due;                 /* FORGET waits for them */
+	char placed_sha256[SHA256_HEX_BYTES + 1]; /* of the file that is kept for the next start; "": none, or a job is replacing it */
+	uint64_t keeping_serial;         /* of the last placement that keeps its file */
 	uint64_t placed_serial;          /* the object of this serial lies where its host finds it */
 	struct err place_err;            /* of the start at work: not ERR_OK when it couldn't be placed */
 	struct err failure;              /* why the start at work failed */
@@ -277,6 +280,7 @@ void sandbox_discard(struct sandbox *sb);   /* one that came into no registry */
 void sandbox_hold(struct sandbox *sb);      /* one more callback will come */
 void sandbox_release(struct sandbox *sb);   /* it has come; frees a sandbox that is gone when it was the last */
 void sandbox_gone(struct sandbox *sb);      /* LIFE_DO_GONE: FORGET, leave the registry, free when all is closed */
+void sandbox_forget(struct sandbox *sb);    /* the FORGET of one that is gone, once no job writes into its folder: when the last has ended */
 struct sandbox *sandbox_of(void *data);     /* a handle's data, checked */
 void sandbox_path(const struct sandbox *sb, uint64_t serial, char to[LIMIT_PATH_BYTES + 1]); /* objects_dir/id/serial.so */
 void sandbox_object_name(uint64_t serial, char to[LIMIT_ID_BYTES + 1]); /* serial.so: what its host calls it */
@@ -368,6 +372,7 @@ void sandbox_put_object(struct sandbox *sb);
 void sandbox_denied(struct sandbox *sb, const struct spawner_message *m); /* a forbidden system call */
 void sandbox_born(struct sandbox *sb, const struct spawner_message *m); /* its pid is known */
 /* Places an object (NULL: the stored one of this hash) under a serial in a storage job; put: durable first. */
+void sandbox_placed_drop(struct sandbox *sb); /* another version runs: what was kept for the next start goes, which may be large */
 void sandbox_place(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, bool put,
 	void (*placed)(struct sandbox *sb, uint64_t serial, const struct err *e));
 struct host *host_new(struct sandbox *sb, uint64_t generation, int channel_fd, int stdout_fd, int stderr_fd, struct err *e);

@@ -221,6 +221,7 @@ static void do_adopt(struct sandbox *sb)
 static void do_adopted(struct sandbox *sb)
 {
 	durable_write(sb);
+	sandbox_placed_drop(sb);
 	if (!sb->reload.patch)
 		events_add(sb->control->events, "version.current", sb->spec.id, sb->spec.owner, "sha256", sb->candidate.sha256);
 }

@@ -428,6 +428,8 @@ void sandbox_keep_spec(struct sandbox *sb)
 	owned_update(sb);
 	sandbox_account(sb);
 	updated_note(sb);
+	if (sb->hold_due || sb->not_held)
+		return; /* what isn't held can't be kept for: it is told with HOLD */
 	fd = spec_memfd(sb, false, &e);
 	if (fd < 0) {
 		log_error("sandbox=%s %s", sb->spec.id, e.text);

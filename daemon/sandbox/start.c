@@ -103,13 +103,16 @@ static void place_done(struct storage_job *job)
 	struct sandbox *sb = p->sandbox;
 
 	blob_unref(p->object);
-	if (p->keeps)
+	if (p->keeps && p->serial == sb->keeping_serial)
 		(void)snprintf(sb->placed_sha256, sizeof sb->placed_sha256, "%s", p->is_kept ? p->sha256 : "");
 	if (p->state_sha256[0])
 		state_read(sb, p);
 	p->placed(sb, p->serial, job->status == 0 ? NULL : &job->err);
 	fd_close(&p->state_fd);
 	free(p);
+	sb->placing--;
+	if (sb->forget_due)
+		sandbox_forget(sb);
 	sandbox_release(sb);
 }
 
@@ -134,6 +137,10 @@ static void place_submit(struct sandbox *sb, struct blob *object, const char *sh
 	p->put = what == PLACE_AND_PUT;
 	p->is_first = what == PLACE_FIRST;
 	p->keeps = what >= PLACE_FOR_START;
+	if (p->keeps) { /* from here on it is the one or the other */
+		sb->placed_sha256[0] = '\0';
+		sb->keeping_serial = serial;
+	}
 	sandbox_folder(sb, p->here);
 	p->state_dir_fd = storage_dir_fd(sb->control->storage);
 	p->placed = placed;
@@ -147,6 +154,7 @@ static void place_submit(struct sandbox *sb, struct blob *object, const char *sh
 	}
 	if (serial != 0)
 		sandbox_path(sb, serial, p->path);
+	sb->placing++;
 	sandbox_hold(sb);
 	storage_submit(sb->control->storage, &p->job);
 }
@@ -303,6 +311,18 @@ static bool place_again(const struct sandbox *sb, const struct version *v)
 	return objects_place_again(folder, path) == 0;
 }
 
+void sandbox_placed_drop(struct sandbox *sb)
+{
+	const struct version *v = sandbox_running_version(sb);
+	char folder[LIMIT_PATH_BYTES + 1];
+
+	if (v && strcmp(sb->placed_sha256, v->sha256) == 0)
+		return;
+	sb->placed_sha256[0] = '\0';
+	sandbox_folder(sb, folder);
+	objects_drop_placed(folder);
+}
+
 /* Now that its folder is there, which comes with the process. Where nothing goes to the disk, what the next processes of a new sandbox will
  * load is put there by the same job. */
 static void place_now(struct sandbox *sb)
@@ -310,6 +330,8 @@ static void place_now(struct sandbox *sb)
 	const struct version *v = sandbox_running_version(sb);
 
 	sb->place_due = false;
+	if (sb->forgetting)
+		return; /* its folder goes, or is another's */
 	if (v && place_again(sb, v)) {
 		sb->placed_serial = sb->last_serial;
 		return;
@@ -353,6 +375,7 @@ static void started(void *ctx, const struct spawner_message *m, int *fds, size_t
 	if (m->op != SPAWNER_STARTED || n_fds < 3) {
 		text_clean(text, sizeof text, m->text, strnlen(m->text, sizeof m->text));
 		if (m->op == SPAWNER_ERROR && (m->flags & SPAWNER_F_HOLD)) {
+			sb->hold_due = true;
 			err_set(&e, m->status == EMFILE ? ERR_LIMIT_EXCEEDED : ERR_UNAVAILABLE, "the spawner can't hold another sandbox: %s", text);
 			if (!sb->forgetting)
 				sandbox_create_failed(sb, &e);

@@ -318,6 +318,7 @@ static void complete(struct sandbox *sb)
 	sb->serial = sb->host->serial = sb->candidate_serial;
 	(void)versions_commit(&sb->versions, &sb->candidate, clock_wall_ms());
 	sb->has_candidate = false;
+	sandbox_placed_drop(sb);
 	sb->module = shared_text_free(sb->module); /* the earlier version's; `info` knows it again after the next start or reload */
 	durable_write(sb);
 	o = events_begin(sb->control->events, "reload.completed", sb->spec.id, sb->spec.owner);

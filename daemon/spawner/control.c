@@ -346,6 +346,8 @@ static int receive_one(struct spawner *sp, bool *ret_end)
 		control_break(sp, e.text);
 		return 0;
 	}
+	if (c->pid > 0 && !c->ready && liveness_goes_on(&sp->liveness, clock_monotonic_ms()))
+		notify_send(&sp->notify, "WATCHDOG=1\nSTATUS=a new control takes over\n");
 	request_handle(sp, &m, fds, n_fds);
 	return 1;
 }

@@ -18,11 +18,20 @@ void liveness_serves(struct liveness *l, int64_t now_ms)
 {
 	l->ask_at_ms = now_ms + l->ask_ms;
 	l->late_at_ms = NEVER;
+	l->fed_ms = now_ms;
 }
 
 void liveness_gone(struct liveness *l)
 {
 	l->ask_at_ms = l->late_at_ms = NEVER;
+}
+
+bool liveness_goes_on(struct liveness *l, int64_t now_ms)
+{
+	if (l->fed_ms == INT64_MIN || now_ms - l->fed_ms < l->ask_ms)
+		return false; /* before the first one serves, the service manager waits for READY instead */
+	l->fed_ms = now_ms;
+	return true;
 }
 
 bool liveness_answered(struct liveness *l, int64_t now_ms)
@@ -31,6 +40,7 @@ bool liveness_answered(struct liveness *l, int64_t now_ms)
 		return false;
 	l->late_at_ms = NEVER;
 	l->ask_at_ms = now_ms + l->ask_ms;
+	l->fed_ms = now_ms;
 	return true;
 }
 

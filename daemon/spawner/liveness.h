@@ -16,8 +16,9 @@ struct liveness {
 	int64_t most_ms;      /* the answer may take */
 	int64_t ask_at_ms;    /* INT64_MAX: nobody is there to be asked */
 	int64_t late_at_ms;   /* by when the question must be answered; INT64_MAX: none is open */
+	int64_t fed_ms;       /* when the watchdog was fed last; INT64_MIN: never */
 };
-#define LIVENESS_INIT { LIVENESS_ASK_MS, LIVENESS_MOST_MS, INT64_MAX, INT64_MAX }
+#define LIVENESS_INIT { LIVENESS_ASK_MS, LIVENESS_MOST_MS, INT64_MAX, INT64_MAX, INT64_MIN }
 
 enum liveness_act { LIVENESS_NOTHING, LIVENESS_ASK, LIVENESS_REPLACE };
 
@@ -26,6 +27,8 @@ enum liveness_act { LIVENESS_NOTHING, LIVENESS_ASK, LIVENESS_REPLACE };
 void liveness_init(struct liveness *l, int64_t watchdog_ms);
 void liveness_serves(struct liveness *l, int64_t now_ms);   /* control is ready */
 void liveness_gone(struct liveness *l);                     /* it has ended, or is being ended */
+/* A control that is not ready yet has sent something: its take-over goes on. True: the watchdog is to be fed, which a long one waits for. */
+bool liveness_goes_on(struct liveness *l, int64_t now_ms);
 bool liveness_answered(struct liveness *l, int64_t now_ms); /* true: to a question that was open */
 enum liveness_act liveness_timer(struct liveness *l, int64_t now_ms);
 int64_t liveness_deadline(const struct liveness *l);

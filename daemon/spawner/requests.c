@@ -106,8 +106,8 @@ int objects_folder_make(struct spawner *sp, const char *sandbox, uid_t uid, stru
 	return 0;
 }
 
-/* spare, NULL: none: whose process it will have. Where that can't be, it is set to NULL. */
-static int hold(struct spawner *sp, struct request *r, struct spare **spare, struct err *e)
+/* spare, NULL: none, and profile is unused: whose process it will have. Where that can't be, it is set to NULL. */
+static int hold(struct spawner *sp, struct request *r, enum profile profile, struct spare **spare, struct err *e)
 {
 	struct err ignored = ERR_INIT;
 	struct entry *entry;
@@ -126,7 +126,7 @@ static int hold(struct spawner *sp, struct request *r, struct spare **spare, str
 		e->sys_errno = ENOSPC;
 		return -1;
 	}
-	if (*spare && spare_folder_give(sp, *spare, entry->sandbox, true, &ignored) == -1)
+	if (*spare && spare_folder_give(sp, *spare, profile, entry->sandbox, true, &ignored) == -1)
 		*spare = NULL;
 	if (*spare) {
 		uid = (*spare)->uid;
@@ -151,7 +151,7 @@ static int on_hold(struct spawner *sp, struct request *r, struct err *e)
 	struct spare *none = NULL;
 
 	r->reply.op = SPAWNER_OK;
-	return hold(sp, r, &none, e);
+	return hold(sp, r, PROFILE__N, &none, e);
 }
 
 static int keep(struct entry *entry, enum spawner_keep kind, struct request *r, struct err *e)
@@ -234,14 +234,14 @@ static int start_check(const struct spawner *sp, const struct request *r, enum p
 }
 
 /* A sandbox that is held starts again: another process, and with a spare one another uid. */
-static int again(struct spawner *sp, struct request *r, struct entry *entry, struct spare **spare, struct err *e)
+static int again(struct spawner *sp, struct request *r, struct entry *entry, enum profile profile, struct spare **spare, struct err *e)
 {
 	struct err ignored = ERR_INIT;
 
 	if (r->n_fds > 0 && keep(entry, SPAWNER_KEEP_SPEC, r, e) == -1)
 		return -1;
 	entry_acknowledged(&sp->table, entry); /* whoever starts again has seen the exit, or will see the new generation */
-	if (*spare && spare_folder_give(sp, *spare, entry->sandbox, false, &ignored) == -1)
+	if (*spare && spare_folder_give(sp, *spare, profile, entry->sandbox, false, &ignored) == -1)
 		*spare = NULL;
 	if (!*spare || (*spare)->uid == entry->uid)
 		return 0;
@@ -269,7 +269,7 @@ static int on_start(struct spawner *sp, struct request *r, struct err *e)
 	if (entry && entry_lives(entry))
 		return REFUSE(e, EBUSY, "a host of '%s' lives", entry->sandbox);
 	spare = fault_on || is_fresh ? NULL : spare_find(sp, profile, &limits); /* what is planted is met by each start */
-	if ((is_new ? hold(sp, r, &spare, e) : again(sp, r, entry, &spare, e)) == -1)
+	if ((is_new ? hold(sp, r, profile, &spare, e) : again(sp, r, entry, profile, &spare, e)) == -1)
 		return -1;
 	r->error_flags = 0;
 	entry = entry_wanted(sp, r, e);

@@ -94,7 +94,7 @@ struct spare *spare_find(struct spawner *sp, enum profile profile, const struct 
 	return NULL;
 }
 
-/* What its next processes will load lies there; copies for processes that have ended go with the folder. */
+/* What its next processes will load lies there; copies for processes that have ended go with the folder. All are tried: the first failure is told. */
 static int objects_move(struct spawner *sp, const char *from, const char *to, struct err *e)
 {
 	autoclose int from_fd = openat(sp->objects_fd, from, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -109,14 +109,23 @@ static int objects_move(struct spawner *sp, const char *from, const char *to, st
 	while ((d = readdir(dir))) {
 		size_t n = strlen(d->d_name);
 
-		if (n > 7 && strcmp(d->d_name + n - 7, ".object") == 0 && renameat(dirfd(dir), d->d_name, to_fd, d->d_name) == -1)
+		if (n > 7 && strcmp(d->d_name + n - 7, ".object") == 0 &&
+			renameat(dirfd(dir), d->d_name, to_fd, d->d_name) == -1 && result == 0)
 			result = err_sys(e, ERR_IO, "cannot move an object");
 	}
 	(void)closedir(dir);
 	return result;
 }
 
-int spare_folder_give(struct spawner *sp, const struct spare *s, const char *sandbox, bool is_new, struct err *e)
+/* Things of a sandbox may lie in its folder, or may have been seen by it: it is no spare any more. */
+static void spoil(struct spawner *sp, struct spare *s, enum profile profile)
+{
+	pool_lost(&sp->zygotes.of[profile].spares.pool, true, clock_monotonic_ms());
+	(void)kill(s->pid, SIGKILL);
+	end(s);
+}
+
+int spare_folder_give(struct spawner *sp, struct spare *s, enum profile profile, const char *sandbox, bool is_new, struct err *e)
 {
 	char folder[FOLDER_ROOM];
 
@@ -130,7 +139,11 @@ int spare_folder_give(struct spawner *sp, const struct spare *s, const char *san
 	if (renameat2(sp->objects_fd, folder, sp->objects_fd, sandbox, RENAME_EXCHANGE) == -1)
 		return err_sys(e, ERR_IO, "cannot rename an objects folder");
 	if (objects_move(sp, folder, sandbox, e) == -1) {
-		(void)renameat2(sp->objects_fd, folder, sp->objects_fd, sandbox, RENAME_EXCHANGE);
+		struct err ignored = ERR_INIT;
+
+		spoil(sp, s, profile);
+		if (renameat2(sp->objects_fd, folder, sp->objects_fd, sandbox, RENAME_EXCHANGE) == 0)
+			(void)objects_move(sp, folder, sandbox, &ignored);
 		return -1;
 	}
 	return folder_remove_at(sp->objects_fd, folder, e) == -1 ? (log_warning("an old objects folder stays: %s", e->text), 0) : 0;

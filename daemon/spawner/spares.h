@@ -46,10 +46,10 @@ struct spares {
 
 void spares_init(struct spares *s, uint32_t target);
 
-/* One that waits and fits; NULL: none. Then its folder is given to a sandbox, which has one already or is new; -1 with err: it
- * stays as it was. At last it is the entry's process: the entry must have its uid by then. */
+/* One that waits and fits; NULL: none. Then its folder is given to a sandbox, which has one already or is new; -1 with err: the sandbox's
+ * stays as it was, and the spare may have ended. At last it is the entry's process: the entry must have its uid by then. */
 struct spare *spare_find(struct spawner *sp, enum profile profile, const struct host_limits *limits);
-int spare_folder_give(struct spawner *sp, const struct spare *s, const char *sandbox, bool is_new, struct err *e);
+int spare_folder_give(struct spawner *sp, struct spare *s, enum profile profile, const char *sandbox, bool is_new, struct err *e);
 void spare_start(struct spawner *sp, struct spare *s, struct entry *entry, enum profile profile);
 
 /* ---- for zygotes.c ---- */

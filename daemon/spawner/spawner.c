@@ -158,6 +158,7 @@ static void liveness_look(struct spawner *sp, int64_t now_ms)
 		if (is_traced(sp->control.pid)) {
 			log_warning("control %d is traced and doesn't answer: it is left to its tracer", (int)sp->control.pid);
 			liveness_serves(&sp->liveness, now_ms);
+			notify_send(&sp->notify, "WATCHDOG=1\nSTATUS=control is traced and doesn't answer\n"); /* its tracer's affair, not the service manager's */
 			break;
 		}
 		notify_send(&sp->notify, "STATUS=control doesn't answer and is replaced\n");

@@ -160,6 +160,14 @@ int objects_place_again(const char *folder, const char *path)
 	return link(kept, path);
 }
 
+void objects_drop_placed(const char *folder)
+{
+	char kept[LIMIT_PATH_BYTES + sizeof "/" CURRENT];
+
+	(void)snprintf(kept, sizeof kept, "%.*s/" CURRENT, LIMIT_PATH_BYTES, folder);
+	(void)unlink(kept);
+}
+
 int objects_collect(int state_dir_fd, bool (*keep)(void *ctx, const char *sha256), void *ctx, struct err *e)
 {
 	return folder_collect(state_dir_fd, FOLDER_OBJECTS, keep, ctx, e);

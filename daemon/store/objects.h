@@ -22,6 +22,7 @@ int objects_place(const struct blob *object, const char *path, struct err *e);
 /* The file that was placed for a start keeps a second name, so that the next process of the sandbox, which has loaded nothing yet, can be given the
  * same: a link, which costs no more than a look. 0, or -1 with errno. Folder as below. */
 int objects_keep_placed(const char *folder, const char *path);
+void objects_drop_placed(const char *folder);
 int objects_place_again(const char *folder, const char *path); /* doesn't block: the folder is in memory */
 /* Removes what no version refers to: keep(ctx, sha256) says. Returns how many were removed, -1 with err. */
 int objects_collect(int state_dir_fd, bool (*keep)(void *ctx, const char *sha256), void *ctx, struct err *e);

@@ -30,6 +30,8 @@ PR_SET_CHILD_SUBREAPER = 36
 RECORD = os.environ.get("SANDBOXD_RECORD")  # a folder: what each Client sends and gets is written there (tests/clients)
 
 LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
 LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -114,6 +116,19 @@ def is_alive(pid, start=None):
         return len(os.listdir("/proc/%d/task" % pid)) > 1
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+@contextlib.contextmanager
+def thread_held(tid):
+    """One thread stands still, traced; what is queued for it waits."""
+    if LIBC.ptrace(PTRACE_SEIZE, tid, None, None) != 0:
+        raise unittest.SkipTest("no thread can be held here: %s" % os.strerror(ctypes.get_errno()))
+    try:
+        assert LIBC.ptrace(PTRACE_INTERRUPT, tid, None, None) == 0
+        os.waitpid(tid, WALL)
+        yield
+    finally:
+        LIBC.ptrace(PTRACE_DETACH, tid, None, None)
 
 
 class Background:

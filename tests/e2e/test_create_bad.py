@@ -33,6 +33,15 @@ class CreateBad(Case):
         os.chmod(self.folder, 0o755)
         self.addCleanup(shutil.rmtree, self.folder, True)
 
+    def test_the_spawner_is_told_nothing_of_what_it_never_held(self):
+        """Else anybody who may create could fill its log."""
+        for _ in range(3):
+            self.refused("object_not_found", self.client.rpc, "sandbox.create", id="a", object="0" * 64)
+        self.nothing_left()
+        self.client.create("b", COUNTER1)
+        self.client.destroy("b")  # what was sent before has been read
+        self.assertNotIn("KEEP is ignored", self.daemon.log())
+
     def test_missing_file_and_folder(self):
         for path, why in ((os.path.join(self.folder, "no.so"), "No such file"), (self.folder, "is a folder"),
                           (os.path.join(self.folder, "no.c"), "No such file"), ("/dev/null", "not a regular file"),

@@ -73,6 +73,13 @@ class Doctor(Case):
         self.assertEqual(c.info("x")["pid"], pid)
         self.assertEqual([d for d in os.listdir(os.path.join(self.daemon.runtime, "objects")) if d.startswith("sandboxd-probe")], [])
 
+    def test_nobody_takes_a_probes_name(self):
+        for name in ("sandboxd-probe.medium.0000000000000000.00000001", "sandboxd-probe."):
+            e = self.refused("bad_param", self.client.create, name, COUNTER1)
+            self.assertIn("daemon.doctor", str(e))
+        self.client.create("sandboxd-probes", COUNTER1)
+        self.assertEqual(self.client.ids(), ["sandboxd-probes"])
+
     def test_the_daemon_is_idle_afterwards(self):
         """Also with a profile of which no host can be made in advance."""
         c = self.client

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Groups: order, strategies, budgets, escalation, significant members, requests in every state, over the deaths of control and of the daemon."""
+import json
 import os
 import signal
 
@@ -208,6 +209,29 @@ class Groups(Grouped):
         self.assertEqual((g["status"], g["budget"]["used"]), ("down", 0))
         self.assertEqual(self.client.rpc("group.start", id="g")["status"], "up")
         self.assertEqual([self.client.status(n) for n in "ab"], ["running", "running"])
+
+    def test_requests_in_one_write_to_a_failed_group(self):
+        """Each is answered, whatever comes of those before it, and nothing keeps the group from being destroyed."""
+        about = {"sandbox.destroy": {"id": "a"}, "group.remove": {"id": "g", "sandbox": "a"}}
+        for methods, ends in ((["group.start", "sandbox.destroy", "group.start"], ["ok", "ok", "wrong_state"]),
+                              (["sandbox.destroy", "group.start"], ["ok", "ok"]),
+                              (["group.start", "group.remove", "group.reset"], ["ok", "ok", "ok"]),
+                              (["group.start", "group.stop"], ["wrong_state", "ok"])):
+            with self.subTest(methods=methods):
+                self.group("g", intensity=0)
+                self.member("a", "g")
+                self.member("b", "g")
+                self.kill_host("a")
+                self.group_is("g", "failed")
+                lines = [{"jsonrpc": "2.0", "id": "%d" % i, "method": m, "params": about.get(m, {"id": "g"})} for i, m in enumerate(methods)]
+                self.client.send("".join(json.dumps(line) + "\n" for line in lines).encode())
+                replies = [self.client.reply("%d" % i) for i in range(len(methods))]
+                for method, end, reply in zip(methods, ends, replies):
+                    self.assertEqual(reply["error"]["data"]["code"] if "error" in reply else "ok", end, (method, reply))
+                self.group_is("g", "down" if methods[-1] == "group.stop" else "up")
+                for n in {"a", "b"} & set(self.client.ids()):
+                    self.client.destroy(n)
+                self.client.rpc("group.destroy", id="g")
 
     def test_back_off_is_shown(self):
         self.group("g", intensity=50)

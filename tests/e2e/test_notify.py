@@ -10,7 +10,7 @@ import socket
 import tempfile
 import time
 
-from harness import COUNTER1, DEADLINE_S, MULTIPLIER, OwnCase, main, read, wait_for
+from harness import COUNTER1, DEADLINE_S, MULTIPLIER, OwnCase, main, read, thread_held, wait_for
 
 
 class Notify(OwnCase):
@@ -93,6 +93,17 @@ class Notify(OwnCase):
             self.assertEqual(c.call("x", "get"), {"count": 5})
         self.hear("READY=1")
         self.hear("WATCHDOG=1")
+
+    def test_control_that_is_traced_is_left_to_its_tracer(self):
+        """Neither we nor the service manager ends it."""
+        env = dict(self.listen(), WATCHDOG_USEC="800000")
+        d = self.own_daemon(env=env)
+        control = d.control_pid()
+        with thread_held(control):
+            for _ in range(3):
+                self.hear("STATUS=control is traced and doesn't answer")
+        self.hear("STATUS=serving, 0 processes of sandboxes")
+        self.assertEqual(d.control_pid(), control)
 
     def test_children_know_nothing_of_it(self):
         env = dict(self.listen(), WATCHDOG_USEC="60000000")

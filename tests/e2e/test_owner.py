@@ -1,13 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Who may do what: a sandbox belongs to the user who created it; for others it isn't there. Strangers are denied."""
+import contextlib
 import os
 import unittest
 
-from harness import COUNTER1, COUNTER2, IS_ROOT, OTHER_UID, THIRD_UID, Case, ctl, main, module, wait_for
+from harness import COUNTER1, COUNTER2, IS_ROOT, OTHER_UID, THIRD_UID, Case, Client, ctl, main, module, read, thread_held, wait_for
 
 STRANGER_UID = 54399
 CONFIG = "socket_mode = 0666\noperators = %d, %d\n" % (OTHER_UID, THIRD_UID)
+
+
+@contextlib.contextmanager
+def client_of(socket_path, uid):
+    os.seteuid(uid)
+    try:
+        c = Client(socket_path)
+    finally:
+        os.seteuid(0)
+    with c:
+        yield c
 
 
 @unittest.skipUnless(IS_ROOT, "clients of other users are needed, and only root can be another user")
@@ -44,6 +56,29 @@ class Owner(Case):
         self.assertIn("mine", self.done(OTHER_UID, "events").out)
         self.assertEqual(self.done(OTHER_UID, "call", "mine", "get").out, '{"count":3}\n')  # nothing happened to it
         self.assertEqual(self.done(0, "call", "mine", "get").out, '{"count":3}\n')  # root sees all
+
+    def test_a_late_placement_reaches_no_other_owner(self):
+        """Its object is still to be written into its folder when it is destroyed: its id is free only when that can't happen any more."""
+        control = self.daemon.control_pid()
+        storage = [t for t in map(int, os.listdir("/proc/%d/task" % control)) if t != control]
+        self.assertEqual(len(storage), 1, "control has one thread more: the storage thread")
+        folder = os.path.join(self.daemon.runtime, "objects", "x")
+        with client_of(self.daemon.socket, OTHER_UID) as a, client_of(self.daemon.socket, OTHER_UID) as a2, client_of(self.daemon.socket, THIRD_UID) as b:
+            secret, theirs = a.put(read(COUNTER2)), b.put(read(COUNTER1))
+            with thread_held(storage[0]):
+                create = a.request("sandbox.create", id="x", object=secret, persist=False)
+                wait_for(self.daemon.hosts, "its process")
+                destroy = a2.request("sandbox.destroy", id="x")
+                wait_for(lambda: not self.daemon.hosts(), "the end of its process")
+                with self.assertRaisesRegex(AssertionError, "no line came", msg="destroyed while its object is still to be written"):
+                    a2.reply(destroy, timeout=1)
+                self.assertEqual(b.reply(b.request("sandbox.create", id="x", object=theirs, persist=False))["error"]["data"]["code"], "already_exists")
+            a2.result(destroy)
+            self.assertIn("error", a.reply(create))
+            b.rpc("sandbox.create", id="x", object=theirs, persist=False)
+            self.assertEqual({read(os.path.join(folder, n)) for n in os.listdir(folder)}, {read(COUNTER1)})
+            self.assertEqual(b.call("x", "get"), {"count": 0})
+            b.destroy("x")
 
     def test_events_of_groups_are_their_owners(self):
         def told(uid, **filters):

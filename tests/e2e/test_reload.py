@@ -36,6 +36,28 @@ class Reload(Case):
         self.assertEqual([f["name"] for f in info["functions"]], ["increment", "work", "get"])
         self.assertEqual(self.daemon.objects(), ["a"])  # loaded objects are unlinked
 
+    def test_no_copy_of_an_earlier_version_is_kept(self):
+        """What a start has loaded lies there for the next one, in memory, until another version runs."""
+        c = self.client
+        kept = os.path.join(self.daemon.runtime, "objects", "a", "current.object")
+        for persist in (True, False):
+            with self.subTest(persist=persist):
+                c.create("a", COUNTER1, persist=persist)
+                self.assertEqual(read(kept), read(COUNTER1))
+                c.reload("a", COUNTER2)
+                wait_for(lambda: not os.path.exists(kept), "the end of the copy")
+                c.rpc("sandbox.restart", id="a")
+                self.assertEqual(read(kept), read(COUNTER2))
+                c.rpc("state.set", id="a", state={"step": 2})
+                c.rpc("sandbox.restart", id="a")
+                self.assertEqual((read(kept), c.call("a", "get")["step"]), (read(COUNTER2), 2))
+                c.reload("a", COUNTER1)
+                wait_for(lambda: not os.path.exists(kept), "the end of the copy")
+                self.daemon.kill_control()
+                c = self.daemon.client()
+                self.addCleanup(c.close)
+                c.destroy("a")
+
     def test_variables_that_begin_afresh_are_named(self):
         c = self.client
         whole = read(module("globals"))

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Hosts that are made in advance: a sandbox gets one with nothing of another in it, none is counted as one, none is left over; killed ones and
 those of a dead zygote are replaced; spare_hosts = 0 makes none."""
+import contextlib
+import hashlib
 import os
 import signal
 
@@ -48,6 +50,30 @@ class Spares(Case):
         self.assertEqual(len(self.daemon.hosts()), 2 * SPARES + 1)  # by name: one that was taken is a host like any other
         self.assertEqual(sorted(self.client.ids()), sorted(["first"] + ["s%d" % i for i in range(2 * SPARES)]))
         self.assertEqual(self.client.rpc("daemon.info")["sandboxes"], 2 * SPARES + 1)
+
+    def test_one_that_cannot_get_the_objects_is_none(self):
+        """Half of a sandbox's objects had been moved into its folder: they go back, and it serves nobody else."""
+        spares, objects = self.warm(), os.path.join(self.daemon.runtime, "objects")
+        first, second = read(module("tally")), read(module("tally_v2"))
+        self.client.create("x", first, persist=False)
+        self.client.reload("x", second)
+        spares = self.full()
+        stored = sorted(hashlib.sha256(data).hexdigest() + ".object" for data in (first, second))
+        for name in os.listdir(objects):
+            if name.startswith(".spare-"):  # what lies in the way of the second
+                os.mkdir(os.path.join(objects, name, hashlib.sha256(second).hexdigest() + ".object"))
+        old = self.kill_host("x")
+        wait_for(lambda: self.client.status("x") == "running" and self.pid("x") != old, "its next process")
+        self.assertNotIn(self.pid("x"), spares)
+        wait_for(lambda: [pid for pid in spares if not is_alive(pid)], "the end of the spare")
+        self.assertEqual([n for n in sorted(os.listdir(os.path.join(objects, "x"))) if n.endswith(".object") and n != "current.object"], stored)
+        left = [os.path.join(d, n) for d, _, files in os.walk(objects) for n in files if "/.spare-" in d]
+        self.assertEqual(left, [])
+        self.client.rpc("sandbox.rollback", id="x")
+        for name in os.listdir(objects):
+            if name.startswith(".spare-"):
+                with contextlib.suppress(OSError):
+                    os.rmdir(os.path.join(objects, name, hashlib.sha256(second).hexdigest() + ".object"))
 
     def test_walls_stand_before_anybody_comes(self):
         spares = self.warm()

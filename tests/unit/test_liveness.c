@@ -58,6 +58,26 @@ START_TEST(an_end_closes_the_question)
 }
 END_TEST
 
+/* Fed while it goes on, no more often than when it serves; one that says nothing isn't fed for. */
+START_TEST(a_take_over_that_goes_on_feeds)
+{
+	struct liveness l;
+	int fed = 0;
+
+	liveness_init(&l, 40000);
+	ck_assert(!liveness_goes_on(&l, 50000)); /* nobody has served yet */
+	liveness_serves(&l, 60000);
+	liveness_gone(&l);
+	ck_assert(!liveness_goes_on(&l, 60000 + 9999));
+	for (int64_t now_ms = 70000; now_ms <= 110000; now_ms += 100)
+		fed += liveness_goes_on(&l, now_ms);
+	ck_assert_int_eq(fed, 5);
+	ck_assert_int_eq(liveness_deadline(&l), NEVER); /* nobody is asked meanwhile */
+	liveness_serves(&l, 111000);
+	ck_assert(!liveness_goes_on(&l, 112000));
+}
+END_TEST
+
 /* However short the watchdog's time is, a control that doesn't answer is given up before it is over. */
 START_TEST(a_watchdog_makes_it_quicker)
 {
@@ -80,4 +100,4 @@ START_TEST(a_watchdog_makes_it_quicker)
 END_TEST
 
 CHECK_MAIN("liveness", tcase_add_test(tc, it_is_asked_now_and_then_and_answers); tcase_add_test(tc, who_does_not_answer_is_replaced_once);
-	tcase_add_test(tc, an_end_closes_the_question); tcase_add_test(tc, a_watchdog_makes_it_quicker));
+	tcase_add_test(tc, an_end_closes_the_question); tcase_add_test(tc, a_take_over_that_goes_on_feeds); tcase_add_test(tc, a_watchdog_makes_it_quicker));

@@ -405,6 +405,10 @@ START_TEST(a_start_shares_its_file)
 	ck_assert_int_eq(stat(next, &other), 0);
 	ck_assert_uint_eq(st.st_ino, other.st_ino);
 	ck_assert_int_eq(objects_place_again(folder, next), -1);
+	objects_drop_placed(folder);
+	ck_assert_int_eq(unlink(next), 0);
+	ck_assert_int_eq(objects_place_again(folder, next), -1); /* there is none any more */
+	ck_assert_int_eq(errno, ENOENT);
 	ck_assert_int_eq(objects_get_volatile(folder, b->sha256, &got, &e), 0);
 	ck_assert_mem_eq(got->data, "abc", 3);
 	blob_unref(got);

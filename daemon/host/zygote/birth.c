@@ -259,7 +259,7 @@ static int step_filter(struct zygote *z)
 
 static const struct zygote_step steps[] = {
 	{ "name", step_name, PROTECTION_NONE, false },
-	{ "mark", step_mark, PROTECTION_NONE, false },
+	{ "mark", step_mark, PROTECTION_TREE_END, false },
 	{ "map user", step_map_user, PROTECTION_USER_NAMESPACE, false },
 	{ "enter cgroup", step_cgroup, PROTECTION_NONE, true },
 	{ "mount objects", step_objects, PROTECTION_OWN_ROOT, true },

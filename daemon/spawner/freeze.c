@@ -16,24 +16,25 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "daemon/spawner/pid_set.h"
 #include "daemon/spawner/spawner.h"
 #include "daemon/spawner/validate.h"
 #include "proto/clock.h"
 #include "proto/host_mark.h"
 #include "proto/log.h"
 
-#define ROUNDS_MAX    64
 #define STAND_MS      250 /* for all to stand: 1 ms, and the patience for a loaded machine; then it is said that they can't all be stopped */
-#define PROCESSES_MAX 65536u
+#define KILL_MS       250 /* for all to get a SIGKILL: what forks faster than it is found is left to the sweep of its user */
+#define CONT_MS       1000 /* for all to go on: four times what they had to be stopped in */
 
 struct walk {
 	struct spawner *sp;
 	const struct entry *entry;
-	pid_t *pids; /* that have the signal; the host first */
-	size_t n, room;
+	struct pid_set have; /* the signal; the host first */
+	int64_t until_ms;
 	int signal;
 	bool missed; /* in this round: one was listed and has ended since, perhaps with a child that isn't listed yet */
-	bool failed; /* no memory, or too many */
+	bool failed; /* no memory, too many, or too late */
 };
 
 /* The next number of a text that the kernel wrote; false: there is none. *at moves on behind it. */
@@ -108,14 +109,6 @@ static bool is_orphan_of(const struct walk *w, pid_t pid)
 	return stat_read(pid, &state, &parent, &session) && session == w->entry->pid; /* no mark could be set */
 }
 
-static bool has(const struct walk *w, pid_t pid)
-{
-	for (size_t i = 0; i < w->n; i++)
-		if (w->pids[i] == pid)
-			return true;
-	return false;
-}
-
 /* Signals one process, once. Its number may have come to be somebody else's since it was read: by the descriptor, only the process that is
  * looked at afterwards is reached. */
 static void reach(struct walk *w, pid_t pid, pid_t parent)
@@ -124,17 +117,11 @@ static void reach(struct walk *w, pid_t pid, pid_t parent)
 	pid_t its_parent, session;
 	char state;
 
-	if (w->failed || has(w, pid))
+	if (w->failed || pid_set_has(&w->have, pid))
 		return;
-	if (w->n == w->room) {
-		size_t room = w->room ? w->room * 2 : 64;
-		pid_t *more = room > PROCESSES_MAX ? NULL : realloc(w->pids, room * sizeof *more);
-
-		w->failed = !more;
-		if (!more)
-			return;
-		w->pids = more;
-		w->room = room;
+	if (clock_monotonic_ms() > w->until_ms) {
+		w->failed = true;
+		return;
 	}
 	fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (fd == -1 || !stat_read(pid, &state, &its_parent, &session) || (pid != w->entry->pid && its_parent != parent)) {
@@ -143,8 +130,8 @@ static void reach(struct walk *w, pid_t pid, pid_t parent)
 	}
 	if (parent == getpid() && pid != w->entry->pid && !is_orphan_of(w, pid))
 		return;
-	if (syscall(SYS_pidfd_send_signal, fd, w->signal, NULL, 0) == 0)
-		w->pids[w->n++] = pid;
+	if (syscall(SYS_pidfd_send_signal, fd, w->signal, NULL, 0) == 0 && !pid_set_add(&w->have, pid))
+		w->failed = true;
 }
 
 static void thread_children_reach(struct walk *w, pid_t parent, const char *thread)
@@ -161,7 +148,7 @@ static void thread_children_reach(struct walk *w, pid_t parent, const char *thre
 		return;
 	while (getdelim(&word, &room, ' ', f) > 0) {
 		at = word;
-		if (number_next(&at, &pid) && pid > 0 && !has(w, pid) && (!is_self || is_orphan_of(w, pid)))
+		if (number_next(&at, &pid) && pid > 0 && !w->failed && !pid_set_has(&w->have, pid) && (!is_self || is_orphan_of(w, pid)))
 			reach(w, pid, parent);
 	}
 	free(word);
@@ -189,8 +176,8 @@ static void round_walk(struct walk *w)
 {
 	w->missed = false;
 	reach(w, w->entry->pid, getpid());
-	for (size_t i = 0; i < w->n && !w->failed; i++)
-		children_reach(w, w->pids[i]);
+	for (size_t i = 0; i < w->have.n && !w->failed; i++)
+		children_reach(w, w->have.pids[i]);
 	children_reach(w, getpid());
 }
 
@@ -200,43 +187,43 @@ static bool all_stand(const struct walk *w)
 	pid_t parent, session;
 	char state;
 
-	for (size_t i = 0; i < w->n; i++)
-		if (stat_read(w->pids[i], &state, &parent, &session) && (state == 'R' || state == 'S'))
+	for (size_t i = 0; i < w->have.n; i++)
+		if (stat_read(w->have.pids[i], &state, &parent, &session) && (state == 'R' || state == 'S'))
 			return false;
 	return true;
 }
 
 static void walk_on(struct spawner *sp, struct entry *entry)
 {
-	struct walk w = { .sp = sp, .entry = entry, .signal = SIGCONT };
+	struct walk w = { .sp = sp, .entry = entry, .signal = SIGCONT, .until_ms = clock_monotonic_ms() + CONT_MS };
 	size_t before;
-	int rounds = 0;
 
 	do {
-		before = w.n;
+		before = w.have.n;
 		round_walk(&w);
-	} while ((w.n != before || w.missed) && !w.failed && ++rounds < ROUNDS_MAX);
-	free(w.pids);
+	} while ((w.have.n != before || w.missed) && !w.failed);
+	if (w.failed)
+		log_warning("sandbox=%s not all of its processes could be told to go on", entry->sandbox);
+	pid_set_fini(&w.have);
 }
 
 /* It holds the spawner up for STAND_MS at most. */
 static int walk_stop(struct spawner *sp, struct entry *entry)
 {
-	struct walk w = { .sp = sp, .entry = entry, .signal = SIGSTOP };
-	int64_t began_ms = clock_monotonic_ms();
+	struct walk w = { .sp = sp, .entry = entry, .signal = SIGSTOP, .until_ms = clock_monotonic_ms() + STAND_MS };
 	bool stood, done = false;
 	size_t before;
 
 	do {
-		stood = w.n > 0 && all_stand(&w);
-		before = w.n;
+		stood = w.have.n > 0 && all_stand(&w);
+		before = w.have.n;
 		round_walk(&w);
-		done = stood && w.n == before && !w.missed;
+		done = stood && w.have.n == before && !w.missed && !w.failed;
 		if (!done && !stood && before > 0)
 			(void)poll(NULL, 0, 1);
-	} while (!done && !w.failed && clock_monotonic_ms() - began_ms < STAND_MS);
-	log_debug("sandbox=%s %zu processes were stopped", entry->sandbox, w.n);
-	free(w.pids);
+	} while (!done && !w.failed && clock_monotonic_ms() < w.until_ms);
+	log_debug("sandbox=%s %zu processes were stopped", entry->sandbox, w.have.n);
+	pid_set_fini(&w.have);
 	return done ? 0 : -1;
 }
 
@@ -291,19 +278,18 @@ void entry_leaf_end(struct spawner *sp, struct entry *entry)
 
 void entry_orphans_kill(struct spawner *sp, const struct entry *entry)
 {
-	struct walk w = { .sp = sp, .entry = entry, .signal = SIGKILL };
+	struct walk w = { .sp = sp, .entry = entry, .signal = SIGKILL, .until_ms = clock_monotonic_ms() + KILL_MS };
 	size_t before;
-	int rounds = 0;
 
 	do {
-		before = w.n;
+		before = w.have.n;
 		children_reach(&w, getpid());
-		for (size_t i = 0; i < w.n && !w.failed; i++)
-			children_reach(&w, w.pids[i]);
-	} while (w.n != before && !w.failed && ++rounds < ROUNDS_MAX);
-	if (w.n > 0)
-		log_debug("sandbox=%s %zu processes that it left behind are killed", entry->sandbox, w.n);
-	free(w.pids);
+		for (size_t i = 0; i < w.have.n && !w.failed; i++)
+			children_reach(&w, w.have.pids[i]);
+	} while (w.have.n != before && !w.failed);
+	if (w.have.n > 0)
+		log_debug("sandbox=%s %zu processes that it left behind are killed", entry->sandbox, w.have.n);
+	pid_set_fini(&w.have);
 }
 
 bool orphan_is_stray(struct spawner *sp, pid_t pid)

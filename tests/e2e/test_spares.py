@@ -41,6 +41,11 @@ class Spares(Case):
     def pid(self, sandbox):
         return self.client.info(sandbox)["pid"]
 
+    def runs_after(self, sandbox, before):
+        """By another process than before."""
+        info = self.client.info(sandbox)
+        return info["status"] == "running" and info["pid"] not in (None, before)
+
     def test_each_start_takes_one(self):
         for i in range(2 * SPARES):
             spares = self.warm() if i == 0 else self.full()
@@ -63,7 +68,7 @@ class Spares(Case):
             if name.startswith(".spare-"):  # what lies in the way of the second
                 os.mkdir(os.path.join(objects, name, hashlib.sha256(second).hexdigest() + ".object"))
         old = self.kill_host("x")
-        wait_for(lambda: self.client.status("x") == "running" and self.pid("x") != old, "its next process")
+        wait_for(lambda: self.runs_after("x", old), "its next process")
         self.assertNotIn(self.pid("x"), spares)
         wait_for(lambda: [pid for pid in spares if not is_alive(pid)], "the end of the spare")
         self.assertEqual([n for n in sorted(os.listdir(os.path.join(objects, "x"))) if n.endswith(".object") and n != "current.object"], stored)
@@ -101,7 +106,7 @@ class Spares(Case):
             spares, before = self.full(), self.pid("s")
             uid = uid_of(before)
             os.kill(before, signal.SIGKILL)
-            wait_for(lambda: self.pid("s") not in (None, before) and self.client.status("s") == "running", "the next host")
+            wait_for(lambda: self.runs_after("s", before), "the next host")
             self.assertIn(self.pid("s"), spares)
             self.assertEqual(self.client.call("s", "increment"), {"count": 1})
             if IS_ROOT:

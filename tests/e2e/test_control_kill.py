@@ -183,7 +183,12 @@ class ControlKill(Case):
         os.kill(control, signal.SIGKILL)
         self.daemon.wait_for_next_control(control)
         self.client = self.daemon.client()
-        wait_for(lambda: self.client.status("a") == "running" and self.client.info("a")["pid"] != host, "the restart")
+
+        def runs_again():
+            info = self.client.info("a")
+            return info["status"] == "running" and info["pid"] not in (None, host)
+
+        wait_for(runs_again, "the restart")
         self.assertEqual(self.client.info("a")["restart_count"], 1)
         self.assertEqual(self.client.info("a")["last_exit"]["reason"], "signal SIGKILL")
         self.assertEqual(self.client.call("a", "get"), {"count": 50})

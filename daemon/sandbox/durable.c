@@ -356,7 +356,7 @@ void durable_forgotten(struct sandbox *sb, bool ok)
 
 /* ---- what makes a write necessary ---- */
 
-static bool is_wanted(const struct sandbox *sb)
+bool durable_is_wanted(const struct sandbox *sb, bool before)
 {
 	if (sb->spec.group[0]) /* what its group does with it is the group's matter */
 		return !sb->resting;
@@ -369,19 +369,19 @@ static bool is_wanted(const struct sandbox *sb)
 		return true;
 	case LIFE_STOPPED:
 	case LIFE_FAILED:
-		return sb->disk.by_daemon && sb->disk.wanted;
+		return sb->disk.by_daemon && before;
 	case LIFE_INITIALIZING:
 	case LIFE_COMPILING:
 	case LIFE_STOPPING:
 	case LIFE__N:
 		break;
 	}
-	return sb->disk.wanted;
+	return before;
 }
 
 void durable_life(struct sandbox *sb)
 {
-	bool wanted = is_wanted(sb);
+	bool wanted = durable_is_wanted(sb, sb->disk.wanted);
 	bool is_down = sb->life.state == LIFE_STOPPED || sb->life.state == LIFE_FAILED;
 
 	if (!sb->spec.persist || sb->forgetting || sb->life.gone || sb->life.creating || sb->life.state == LIFE_INITIALIZING ||
@@ -531,7 +531,7 @@ void durable_found(struct sandbox *sb, const struct database_row *row)
 
 	if (!sb->spec.persist || sb->life.creating || sb->was_gone || sb->forgetting)
 		return; /* a create that was cut off ends, and so does a destroy: its row with it */
-	sb->disk.wanted = is_wanted(sb);
+	sb->disk.wanted = durable_is_wanted(sb, sb->disk.wanted);
 	sb->disk.state = sb->life.state;
 	if (row)
 		differs = row->wanted != sb->disk.wanted || (sb->disk.kept_there && strcmp(row->state_sha256, sb->disk.state_sha256) != 0) ||

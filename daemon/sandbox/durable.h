@@ -61,6 +61,8 @@ int durable_new(struct control *c, struct err *e); /* c->durable */
 void durable_free(struct control *c);
 void durable_problem(struct control *c, const char *text); /* log, event, daemon.info */
 void durable_json(const struct control *c, cJSON *to);     /* member `registry` */
+/* Up, or on its way there, by a wish; on the way between states, and at the daemon's end, as it was `before`. */
+bool durable_is_wanted(const struct sandbox *sb, bool before);
 bool durable_is_busy(const struct control *c);             /* writes have not ended: the daemon's end waits for them */
 /* While a new control reads what an earlier one left nothing is written; on: from then on. */
 void durable_writing(struct control *c, bool on);

@@ -7,34 +7,10 @@
 #include "daemon/sandbox/sandbox.h"
 #include "proto/clock.h"
 
-/* Up, or on its way there; on the way between states, and at the daemon's end, as it was. */
-static bool is_wanted(const struct sandbox *sb)
-{
-	if (sb->spec.group[0])
-		return !sb->resting;
-	switch (sb->life.state) {
-	case LIFE_STARTING:
-	case LIFE_RUNNING:
-	case LIFE_RELOADING:
-	case LIFE_FROZEN:
-	case LIFE_BACKOFF:
-		return true;
-	case LIFE_STOPPED:
-	case LIFE_FAILED:
-		return sb->disk.by_daemon && sb->updated.wanted;
-	case LIFE_INITIALIZING:
-	case LIFE_COMPILING:
-	case LIFE_STOPPING:
-	case LIFE__N:
-		break;
-	}
-	return sb->updated.wanted;
-}
-
 static struct updated now(const struct sandbox *sb)
 {
 	struct updated u = { .at_ms = sb->updated.at_ms, .version = sb->versions.current, .n_versions = (uint32_t)sb->versions.n,
-		.wanted = is_wanted(sb), .significant = sb->spec.significant };
+		.wanted = durable_is_wanted(sb, sb->updated.wanted), .significant = sb->spec.significant };
 
 	memcpy(u.group, sb->spec.group, sizeof u.group);
 	return u;
@@ -69,5 +45,5 @@ void updated_load(struct sandbox *sb, struct json_span saved)
 		at_ms = sb->spec.created_at_ms;
 	sb->updated = now(sb);
 	sb->updated.at_ms = at_ms;
-	sb->updated.wanted = json_bool(json_get(saved, "updated_wanted"), &wanted) ? wanted : is_wanted(sb);
+	sb->updated.wanted = json_bool(json_get(saved, "updated_wanted"), &wanted) ? wanted : durable_is_wanted(sb, sb->updated.wanted);
 }

@@ -294,11 +294,14 @@ class Client:
         return self.rpc("sandbox.destroy", id=sandbox)
 
     def ids(self):
+        return [s["id"] for s in self.rows()]
+
+    def rows(self):
         """Of all pages."""
         found, after = [], {}
         while True:
             page = self.rpc("sandbox.list", **after)
-            found += [s["id"] for s in page["sandboxes"]]
+            found += page["sandboxes"]
             if page["next"] is None:
                 return found
             after = {"after": page["next"]}

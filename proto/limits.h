@@ -83,6 +83,8 @@
                                                 * that isn't a state is an object of LIMIT_OBJECT_BYTES; a registry and its log need as much */
 #define LIMIT_HOST_OWN_BYTES    (4u << 20) /* what a host needs beside max_memory before its module has anything: memory.max counts page tables and
                                             * stacks of the kernel too (1 MiB, idle) */
+#define LIMIT_ASIDE_FILES       256 /* damaged parts of the registry that stay for an administrator: a disk that damages for ever must not fill itself with them. */
+#define LIMIT_ASIDE_BYTES       (256 << 20) /* of them together; the first and the newest stay however large they are */
 #define LIMIT_FDS_PER_SANDBOX   7      /* of the spawner: channel, two log pipes, seccomp listener, spec; state and log ring where there are any */
 #define LIMIT_SPAWNER_FDS_HEADROOM 128 /* of the spawner, for all that isn't a sandbox's */
 #define LIMIT_DENIALS_NAMED     64    /* forbidden system calls of one process that are named; then the kernel answers alone */

@@ -14,6 +14,7 @@
 /* ---- clients ---- */
 #define LIMIT_REQUEST_BYTES          (1u << 20) /* one line, without its newline; 1 MiB, as the issue of huge requests asks */
 #define LIMIT_JSON_DEPTH             64         /* nesting of arrays and objects */
+#define LIMIT_REPLY_DEPTH            (LIMIT_JSON_DEPTH - 2) /* of what a host says: "result" of "result" stands around it, and clients read lines like ours */
 #define LIMIT_JSON_NUMBER_BYTES      64         /* digits of one number */
 #define LIMIT_CONNECTIONS            1024
 #define LIMIT_CONNECTIONS_RESERVED   32         /* of them for administrators: whatever the others do, they get in */

@@ -336,6 +336,40 @@ class Deep(unittest.TestCase):
             c.destroy("a")
 
 
+    def outcome(self, f, *args, **kwargs):
+        try:
+            f(*args, **kwargs)
+        except RpcError as e:
+            return e.code, e.data.get("module_code", e.data.get("name"))
+        return "ok"
+
+    def test_states_and_replies_of_a_module(self):
+        """Its own save nests as deep as it likes: 64 lists are kept, one more is `too_deep`, and it serves on with the state that it has. What
+        goes out as JSON has two levels less than a line may have, so that sandboxctl can read every answer that there is."""
+        with self.daemon.client() as c:
+            c.create("d", module("deep"))
+            c.create("a", COUNTER1)
+            pids = c.rpc("daemon.info")["control_pid"], c.info("a")["pid"]
+            for depth, as_json, as_reply, saved in ((1, "ok", "ok", True), (60, "ok", "ok", True), (61, ("too_deep", None), "ok", True),
+                                                    (62, ("too_deep", None), ("module_error", "too_deep"), True),
+                                                    (64, ("too_deep", None), ("module_error", "too_deep"), True),
+                                                    (65, ("too_deep", "too_deep"), ("module_error", "too_deep"), False),
+                                                    (1000000, ("too_deep", "too_deep"), ("module_error", "too_deep"), False)):
+                with self.subTest(depth=depth):
+                    c.call("d", "set", depth=depth)
+                    self.assertEqual(self.outcome(c.rpc, "state.get", id="d"), as_json)
+                    self.assertEqual(self.outcome(c.call, "d", "reply", depth=depth), as_reply)
+                    for args, want in ((("state", "get", "d"), as_json), (("call", "d", "reply", "depth=%d" % depth), as_reply)):
+                        r = ctl(self.daemon.socket, *args)
+                        self.assertEqual((r.status == 0, want if want == "ok" or want[0] in r.err else r.err), (want == "ok", want))
+                    self.assertEqual(self.outcome(c.rpc, "state.check", id="d"), "ok" if saved else ("too_deep", "too_deep"))
+                    self.assertEqual(self.outcome(c.rpc, "sandbox.restart", id="d"), "ok" if saved else ("reload_failed", "too_deep"))
+                    self.assertEqual(c.call("d", "get"), {"depth": depth})  # restored; or never left
+            self.assertEqual((c.rpc("daemon.info")["control_pid"], c.info("a")["pid"]), pids)
+            c.destroy("d")
+            c.destroy("a")
+
+
 class FewDescriptors(unittest.TestCase):
     """Connections can't take the descriptors that sandboxes need to be started again, saved and reloaded."""
 

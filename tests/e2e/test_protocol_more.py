@@ -531,11 +531,26 @@ class OtherVersions(unittest.TestCase):
 
     def test_unknown_ones_tell_the_versions_once(self):
         error = {"error": {"code": -32601, "message": "there is no method 'sandbox.destroy'", "data": {"code": "unknown_method"}}}
-        r = self.ask("0.0.9", error, "destroy", "a")
-        self.assertEqual(r.status, 2)
-        self.assertEqual(r.out, "")
-        self.assertEqual(r.err.count("warning:"), 1)
-        self.assertIn("sandboxd 0.0.9", r.err)
+        for version in ("0.0.9", "0.2.0"):
+            r = self.ask(version, error, "destroy", "a")
+            self.assertEqual(r.status, 2)
+            self.assertEqual(r.out, "")
+            self.assertEqual(r.err.count("warning:"), 1)
+            self.assertIn("unsupported: sandboxd %s doesn't have what sandboxctl" % version, r.err)
+            self.assertIn("there is no method 'sandbox.destroy' (upgrade the older of the two", r.err)
+        r = self.ask("0.0.9", error, "--json", "destroy", "a")
+        self.assertEqual((r.status, json.loads(r.out)["error"]["data"]["code"], r.err.count("\n")), (2, "unsupported", 1))
+        error = {"error": {"code": -32602, "message": "sandbox.stop has no parameter 'state'",
+                           "data": {"code": "unknown_param", "nearest": "statue"}}}
+        r = self.ask("0.0.9", error, "stop", "a", "--state", "fresh")
+        self.assertIn("unsupported: sandboxd 0.0.9", r.err)
+        self.assertNotIn("statue", r.err)
+        r = self.ask("0.0.9", error, "create", "a", COUNTER1)  # the upload's refusal
+        self.assertIn("unsupported: sandboxd 0.0.9", r.err)
+        r = self.ask("0.0.9", error, "events", "--follow")
+        self.assertEqual((r.err.count("warning:"), r.err.count("unsupported:")), (1, 1))
+        r = self.ask("0.0.9", error, "state", "diff", "a", "b")
+        self.assertEqual((r.err.count("warning:"), r.err.count("unsupported:")), (1, 1))
         r = self.ask("99.1.0", {"error": {"code": -32602, "message": "m", "data": {"code": "missing_param"}}}, "--json", "destroy", "a")
         self.assertEqual(json.loads(r.out)["error"]["data"]["code"], "missing_param")  # scripts read on
         self.assertIn("sandboxd 99.1.0", r.err)
@@ -543,7 +558,9 @@ class OtherVersions(unittest.TestCase):
     def test_the_same_version_isnt_told(self):
         version = subprocess.run([os.path.join(BUILD, "sandboxctl"), "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
         error = {"error": {"code": -32601, "message": "m", "data": {"code": "unknown_method"}}}
-        self.assertNotIn("warning", self.ask(version, error, "destroy", "a").err)
+        r = self.ask(version, error, "destroy", "a")
+        self.assertNotIn("warning", r.err)
+        self.assertIn("unknown_method: m", r.err)
 
     def test_an_old_daemons_refusal(self):
         """The real daemon knows neither the methods nor the parameters of the future."""

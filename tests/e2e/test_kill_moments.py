@@ -145,6 +145,8 @@ class Moments(OwnCase):
     # ---- the two that are killed ----
 
     def kill_all(self):
+        for pid in (self.daemon.pid, self.control):
+            os.kill(pid, signal.SIGSTOP)  # this is the moment; to look around takes longer than most requests
         self.daemon.look()
         tree = descendants(self.daemon.pid)
         self.daemon.process.kill()

@@ -111,6 +111,9 @@ $(BUILD)/tests/%: $(BUILD)/o/tests/%.o $(all_libs)
 	$(call link,$< -Wl$(comma)--start-group $(all_libs) -Wl$(comma)--end-group,$(libs_control) $(libs_host) $(libs_spawner) $(libs_test) $(shell pkg-config --libs check))
 $(BUILD)/tests/fuzz/%: $(BUILD)/o/tests/fuzz/%.o $(all_libs)
 	$(call link,-fsanitize=fuzzer $< -Wl$(comma)--start-group $(all_libs) -Wl$(comma)--end-group,$(libs_control) $(libs_host) $(libs_spawner))
+# control has a listener of its own
+$(BUILD)/tests/proc/test_listener: $(BUILD)/o/tests/proc/test_listener.o $(call lib,spawner) $(call lib,proto)
+	$(call link,$^,$(libs_spawner) $(shell pkg-config --libs check))
 $(BUILD)/tests/unit/test_cbor_oracle: libs_test := -lcbor
 $(BUILD)/tests/support/%: $(BUILD)/o/tests/support/%.o $(sanitizer_options) $(call lib,host) $(call lib,proto)
 	$(call link,$^,$(libs_host))

@@ -212,33 +212,46 @@ static int connect_once(struct ctl *s, struct err *e)
 
 /* ---- requests ---- */
 
-int ctl_try(struct ctl *s, const struct buf *params, struct rpcclient_reply *ret, struct err *e)
+/* Known requests work with any version, so nothing is said about it until a daemon doesn't understand one: then it is asked for its own. What
+ * only another version can mean, a method or a parameter of our table that it doesn't have, is `unsupported`, and its own words are in it. */
+static void judge(struct ctl *s, struct rpcclient_reply *ret, struct err *said)
 {
-	if (params->failed)
-		return err_set(e, ERR_INTERNAL, "no memory for the request");
-	if (connect_once(s, e) == -1)
-		return -1;
-	return rpcclient_call(&s->rpc, verb_method(s->args->verb)->name,
-		(struct json_span){ params->data, params->size }, ret, e);
-}
-
-/* Known requests work with any version, so nothing is said about it until a daemon doesn't understand one. */
-static void note_version(struct ctl *s, const struct err *said)
-{
+	bool unknown = said->code == ERR_UNKNOWN_METHOD || said->code == ERR_UNKNOWN_PARAM;
 	struct rpcclient_reply r = { 0 };
 	struct err e = ERR_INIT;
 
-	if (said->code != ERR_UNKNOWN_METHOD && said->code != ERR_UNKNOWN_PARAM && said->code != ERR_MISSING_PARAM &&
-		said->code != ERR_BAD_PARAM)
+	if (!ret->error.at || (!unknown && said->code != ERR_MISSING_PARAM && said->code != ERR_BAD_PARAM))
 		return;
 	if (rpcclient_call(&s->rpc, methods[METHOD_DAEMON_PING].name, (struct json_span){ "{}", 2 }, &r, &e) == 0 &&
 		json_type(json_get(r.result, "version")) == '"' && !json_string_is(json_get(r.result, "version"), SANDBOXD_VERSION)) {
 		char *version = output_text(json_get(r.result, "version"));
 
-		(void)fprintf(stderr, "sandboxctl: warning: this is sandboxctl %s, the daemon is sandboxd %s\n", SANDBOXD_VERSION, version);
+		if (!s->has_warned)
+			(void)fprintf(stderr, "sandboxctl: warning: this is sandboxctl %s, the daemon is sandboxd %s\n", SANDBOXD_VERSION, version);
+		s->has_warned = true;
+		if (unknown) {
+			err_prefix(said, "sandboxd %s doesn't have what sandboxctl %s asks for", version, SANDBOXD_VERSION);
+			said->code = ERR_UNSUPPORTED;
+			said->nearest[0] = '\0'; /* nobody has mistyped it */
+			ret->error = (struct json_span){ 0 };
+		}
 		free(version);
 	}
 	rpcclient_reply_fini(&r);
+}
+
+int ctl_try(struct ctl *s, const struct buf *params, struct rpcclient_reply *ret, struct err *e)
+{
+	int r;
+
+	if (params->failed)
+		return err_set(e, ERR_INTERNAL, "no memory for the request");
+	if (connect_once(s, e) == -1)
+		return -1;
+	r = rpcclient_call(&s->rpc, verb_method(s->args->verb)->name, (struct json_span){ params->data, params->size }, ret, e);
+	if (r == -1)
+		judge(s, ret, e);
+	return r;
 }
 
 static int call(struct ctl *s, struct buf *params, struct rpcclient_reply *ret)
@@ -249,8 +262,6 @@ static int call(struct ctl *s, struct buf *params, struct rpcclient_reply *ret)
 	if (ctl_try(s, params, ret, &e) == 0)
 		return 0;
 	status = ctl_fail(s, &e, ret->error);
-	if (ret->error.at)
-		note_version(s, &e);
 	rpcclient_reply_fini(ret);
 	return status;
 }
@@ -292,6 +303,8 @@ static int give_code(struct ctl *s, struct json_out *o, struct rpcclient_reply *
 	r = connect_once(s, e);
 	if (r == 0)
 		r = upload_bytes(&s->rpc, code.data, code.size, sha256, ret, e);
+	if (r == -1)
+		judge(s, ret, e);
 	if (r == 0) {
 		json_out_text(o, code.is_source ? "source" : "object", sha256);
 		if (code.is_source && !args_param(s->args, "source_name"))

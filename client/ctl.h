@@ -17,6 +17,7 @@ struct ctl {
 	struct rpcclient rpc;
 	bool colour;                        /* of standard output */
 	char socket_path[LIMIT_PATH_BYTES + 1];
+	bool has_warned;                    /* that the daemon is of another version */
 };
 
 void ctl_init(struct ctl *s, const struct args *a);

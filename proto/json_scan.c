@@ -5,6 +5,7 @@
  * is in json_read.c. */
 #include "proto/json_scan.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,7 @@ struct scan {
 	void *ctx;
 	struct err *e;
 	uint32_t n_objects;
-	size_t depth;
+	size_t depth, most; /* levels that are open, and that may be */
 	struct json_keys keys;
 	struct level levels[LIMIT_JSON_DEPTH];
 };
@@ -246,8 +247,8 @@ static int open_level(struct scan *s, bool is_object)
 {
 	struct level *l;
 
-	if (s->depth == LIMIT_JSON_DEPTH) {
-		err_set(s->e, ERR_TOO_DEEP, "more than %d levels at byte %zu", LIMIT_JSON_DEPTH,
+	if (s->depth == s->most) {
+		err_set(s->e, ERR_TOO_DEEP, "more than %zu levels at byte %zu", s->most,
 			(size_t)(s->at - s->text));
 		return refused_at(s, s->at);
 	}
@@ -398,7 +399,7 @@ static int scan_text(struct scan *s)
 	return r;
 }
 
-int json_walk(const char *text, size_t size, json_visit_fn *visit_fn, void *ctx, struct err *e)
+static int walk(const char *text, size_t size, size_t most_levels, json_visit_fn *visit_fn, void *ctx, struct err *e)
 {
 	struct scan s; /* not cleared: a level is filled when it is opened */
 	int r;
@@ -413,13 +414,25 @@ int json_walk(const char *text, size_t size, json_visit_fn *visit_fn, void *ctx,
 	s.e = e;
 	s.n_objects = 0;
 	s.depth = 0;
+	s.most = most_levels;
 	json_keys_init(&s.keys);
 	r = scan_text(&s);
 	json_keys_fini(&s.keys);
 	return r;
 }
 
+int json_walk(const char *text, size_t size, json_visit_fn *visit_fn, void *ctx, struct err *e)
+{
+	return walk(text, size, LIMIT_JSON_DEPTH, visit_fn, ctx, e);
+}
+
 int json_check(const char *text, size_t size, struct err *e)
 {
-	return json_walk(text, size, NULL, NULL, e);
+	return json_check_within(text, size, LIMIT_JSON_DEPTH, e);
+}
+
+int json_check_within(const char *text, size_t size, size_t most_levels, struct err *e)
+{
+	assert(most_levels <= LIMIT_JSON_DEPTH);
+	return walk(text, size, most_levels, NULL, NULL, e);
 }

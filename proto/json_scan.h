@@ -34,6 +34,7 @@ typedef int json_visit_fn(void *ctx, enum json_event event, struct json_span spa
 /* 0; or -1 with err (PARSE, BAD_UTF8, BAD_NUMBER, TOO_DEEP, DUPLICATE_KEY; offset set; name = the key where there is one); or what visit returned. */
 int json_walk(const char *text, size_t size, json_visit_fn *visit, void *ctx, struct err *e);
 int json_check(const char *text, size_t size, struct err *e);
+int json_check_within(const char *text, size_t size, size_t most_levels, struct err *e); /* fewer levels than LIMIT_JSON_DEPTH */
 
 /* ---- reading text that json_check has accepted ---- */
 

@@ -14,6 +14,7 @@
 /* ---- clients ---- */
 #define LIMIT_REQUEST_BYTES          (1u << 20) /* one line, without its newline; 1 MiB, as the issue of huge requests asks */
 #define LIMIT_JSON_DEPTH             64         /* nesting of arrays and objects */
+#define LIMIT_REPLY_DEPTH            (LIMIT_JSON_DEPTH - 2) /* of what a host says: "result" of "result" stands around it, and clients read lines like ours */
 #define LIMIT_JSON_NUMBER_BYTES      64         /* digits of one number */
 #define LIMIT_CONNECTIONS            1024
 #define LIMIT_CONNECTIONS_RESERVED   32         /* of them for administrators: whatever the others do, they get in */
@@ -83,6 +84,8 @@
                                                 * that isn't a state is an object of LIMIT_OBJECT_BYTES; a registry and its log need as much */
 #define LIMIT_HOST_OWN_BYTES    (4u << 20) /* what a host needs beside max_memory before its module has anything: memory.max counts page tables and
                                             * stacks of the kernel too (1 MiB, idle) */
+#define LIMIT_ASIDE_FILES       256 /* damaged parts of the registry that stay for an administrator: a disk that damages for ever must not fill itself with them. */
+#define LIMIT_ASIDE_BYTES       (256 << 20) /* of them together; the first and the newest stay however large they are */
 #define LIMIT_FDS_PER_SANDBOX   7      /* of the spawner: channel, two log pipes, seccomp listener, spec; state and log ring where there are any */
 #define LIMIT_SPAWNER_FDS_HEADROOM 128 /* of the spawner, for all that isn't a sandbox's */
 #define LIMIT_DENIALS_NAMED     64    /* forbidden system calls of one process that are named; then the kernel answers alone */

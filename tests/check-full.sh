@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# All there is, one after the other, each with its time; goes on after a failure and tells at the end. At most 75 minutes on two cores.
+# All there is, one after the other, each with its time; goes on after a failure and tells at the end. At most 75 minutes on two cores:
+# what takes longer than $SANDBOXD_FULL_SECONDS (4500) fails.
 # The rings proc and e2e run four times: at length (SANDBOXD_CHECK_FULL), recorded by check-clients (e2e), with sanitizers, and plainly again.
 # The unit ring: plain and with gcc's sanitizers (in check), with clang's, and again. $SANDBOXD_BUILD is the build folder.
 cd "$(dirname "$0")/.." || exit 1
@@ -8,6 +9,8 @@ cd "$(dirname "$0")/.." || exit 1
 make="${MAKE:-make}"
 build="${SANDBOXD_BUILD:-$PWD/build}"
 jobs="-j${JOBS:-$(nproc)}"
+most_s="${SANDBOXD_FULL_SECONDS:-4500}"
+parts_check_seconds SANDBOXD_FULL_SECONDS "$most_s"
 # Nobody waits: deadlines are for what never comes.
 export SANDBOXD_TEST_MULTIPLIER="${SANDBOXD_TEST_MULTIPLIER:-4}"
 
@@ -36,4 +39,4 @@ part fuzz "$make" BUILD="$build" FUZZ_SECONDS=60 fuzz
 part unit-clang-sanitized clang_unit
 part proc-e2e-sanitized sanitized
 part again rings "$build" unit proc e2e
-parts_end check-full
+parts_end check-full "$most_s"

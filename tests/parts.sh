@@ -18,8 +18,21 @@ part() { # name, command...
 	echo "==== $part_name: $part_result, $part_took s"
 }
 
-parts_end() { # name: shows the sum; its status is that of all
+# In front of the parts: a bound that can't be read must not be found out at their end.
+parts_check_seconds() { # name of the variable, its value
+	case $2 in
+	'' | *[!0-9]* | ??????????*)
+		echo "$1='$2': a number of seconds is wanted, of at most 9 digits" >&2
+		exit 2
+		;;
+	esac
+}
+
+parts_end() { # name [most seconds]: shows the sum; its status is that of all. What took longer has failed
+	parts_took=$(($(date +%s) - parts_began))
+	if [ -n "$2" ] && [ "$parts_took" -gt "$2" ]; then parts_bad="$parts_bad time"; fi
 	printf '\n%s' "$parts_summary"
-	echo "$1: $(($(date +%s) - parts_began)) s, load $(load)${parts_bad:+; failed:$parts_bad}"
+	echo "$1: $parts_took s, load $(load)${parts_bad:+; failed:$parts_bad}"
+	case $parts_bad in *" time") echo "$1: FAILED: it took $parts_took s, and $2 s is the most that it may take" ;; esac
 	[ -z "$parts_bad" ]
 }

@@ -152,7 +152,7 @@ static void page_answer(struct log_page *p)
 	if (p->lines.size > 0)
 		json_out_raw(&o, NULL, p->lines.data, p->lines.size);
 	json_out_array_end(&o);
-	json_out_u64(&o, "dropped_bytes", p->dropped);
+	json_out_u64(&o, "dropped_bytes", p->older.has_lost ? p->older.lost : p->dropped);
 	seq_write(next, p->next);
 	json_out_text(&o, "next", next);
 	if (f)

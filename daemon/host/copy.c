@@ -316,7 +316,7 @@ int copy_finish(struct copy *c, struct copy_answer *ret, char step[LIMIT_FUNCTIO
 		rc = err_set(e, ERR_BAD_MODULE, "the %s gave an answer of a wrong size", c->what);
 	} else {
 		body = c->answer.data + sizeof head;
-		if (head.body_bytes > 0 && (body[0] != '{' || json_check(body, head.body_bytes, NULL) < 0)) {
+		if (head.body_bytes > 0 && (body[0] != '{' || json_check_within(body, head.body_bytes, LIMIT_REPLY_DEPTH, NULL) < 0)) {
 			rc = err_set(e, ERR_BAD_MODULE, "the %s gave an answer that isn't JSON", c->what);
 		} else {
 			ret->status = head.status;

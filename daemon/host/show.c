@@ -110,7 +110,7 @@ void show_run(void *ctx, struct copy_answer *answer)
 	json_out_object_end(&o);
 	if (rc == 0 && answer->body.failed)
 		rc = err_set(&e, ERR_REPLY_TOO_LARGE, "the answer exceeds %u bytes", LIMIT_BODY_BYTES);
-	if (rc == 0 && json_check(answer->body.data, answer->body.size, &e) != 0) /* the same key twice in what `save` wrote */
+	if (rc == 0 && json_check_within(answer->body.data, answer->body.size, LIMIT_REPLY_DEPTH, &e) != 0) /* the same key twice in what `save` wrote */
 		rc = -1;
 	if (rc == 0)
 		return;

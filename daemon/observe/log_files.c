@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Files have numbers that only grow; a new one begins when the newest is full, and the oldest goes. */
+ * Files have numbers that only grow; a new one begins when the newest is full, and the oldest goes. A file that somebody has moved or removed
+ * is theirs: it is looked at before each append, so nobody has to tell. */
 #include "daemon/observe/log_files.h"
 
 #include <assert.h>
@@ -22,11 +23,15 @@
 #define FOLDER    "logs"
 #define NAME_ROOM 32
 #define FILE_MAX  (LIMIT_LOG_FILE_BYTES + 2 * LIMIT_LOG_BATCH_BYTES)
+#define NAMES_TAKEN 64 /* by files that somebody has put there: so many numbers are passed over at once */
 #define KEPT_MAX  32768 /* more lines than the files can have */
 
 struct log_file {
 	uint64_t number, bytes;
 	uint64_t ring, kept; /* bytes of the stream in it, of the newest ring that it has */
+	uint64_t from, to;   /* and where they lie in the stream */
+	dev_t device;        /* what its name meant */
+	ino_t inode;
 };
 
 struct log_files {
@@ -36,6 +41,7 @@ struct log_files {
 	unsigned n;
 	uint64_t last_number;
 	struct log_file files[LIMIT_LOG_FILES + 1];
+	struct log_files_gone gone;
 };
 
 /* ---- lines ---- */
@@ -77,8 +83,11 @@ static size_t count_lines(struct log_file *file, const char *text, size_t size, 
 
 	while (at < size && (end = memchr(text + at, '\n', size - at))) {
 		if (log_file_line(text + at, (size_t)(end - text) - at, &seq, &raw, &n, &rest)) {
-			if (seq.major != file->ring)
+			if (seq.major != file->ring || file->to == 0) {
 				file->kept = 0;
+				file->from = raw - (n < raw ? n : raw);
+			}
+			file->to = raw;
 			file->ring = seq.major;
 			file->kept += n;
 			*ret_last = seq;
@@ -139,6 +148,55 @@ struct log_files *log_files_free(struct log_files *f)
 		fd_close(&f->fd);
 	free(f);
 	return NULL;
+}
+
+static bool is_there(int dir_fd, uint64_t number, struct stat *ret)
+{
+	char name[NAME_ROOM];
+
+	name_of(name, number);
+	return fstatat(dir_fd, name, ret, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static void note_gone(struct log_files *f, const struct log_file *file)
+{
+	struct log_files_gone *g = &f->gone;
+
+	if (g->to == 0 || g->ring != file->ring)
+		*g = (struct log_files_gone){ file->ring, file->from, file->to };
+	g->from = g->from < file->from ? g->from : file->from;
+	g->to = g->to > file->to ? g->to : file->to;
+}
+
+/* What was moved or removed by others isn't in the log any more. Where that can't be told, all is as it was. */
+static void forget_gone(struct log_files *f)
+{
+	autoclose int dir_fd = f->n > 0 ? open_folder(f, false) : -1;
+	unsigned n = 0, before = f->n;
+
+	if (before == 0 || (dir_fd == -1 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP))
+		return;
+	for (unsigned i = 0; i < before; i++) {
+		const struct log_file *file = &f->files[i];
+		struct stat st;
+
+		if (dir_fd != -1 && (is_there(dir_fd, file->number, &st) ? st.st_dev == file->device && st.st_ino == file->inode : errno != ENOENT)) {
+			f->files[n++] = *file;
+			continue;
+		}
+		note_gone(f, file);
+		if (i == before - 1)
+			fd_close(&f->fd);
+	}
+	f->n = n;
+}
+
+struct log_files_gone log_files_gone(struct log_files *f)
+{
+	struct log_files_gone gone = f->gone;
+
+	f->gone = (struct log_files_gone){ 0 };
+	return gone;
 }
 
 /* Keeps the newest; the others go. */
@@ -206,7 +264,11 @@ int log_files_open(struct log_files *f, struct log_files_found *found, struct er
 		struct log_file *file = &f->files[i];
 		size_t size = 0, whole;
 		char *text = load(dir_fd, file->number, &size);
+		struct stat st = { 0 };
 
+		(void)is_there(dir_fd, file->number, &st);
+		file->device = st.st_dev;
+		file->inode = st.st_ino;
 		file->bytes = size;
 		whole = text ? count_lines(file, text, size, &found->last, &found->accounted) : 0;
 		if (i == f->n - 1 && text)
@@ -226,17 +288,27 @@ static int begin_file(struct log_files *f, struct err *e)
 {
 	autoclose int dir_fd = open_folder(f, true);
 	char name[NAME_ROOM];
+	struct stat st;
 
 	fd_close(&f->fd);
 	if (dir_fd == -1)
 		return err_sys(e, ERR_IO, "cannot make the folder of the logs of %s", f->sandbox);
-	name_of(name, f->last_number + 1);
-	f->fd = FAULT(LOG_ROTATE) ? -1 : openat(dir_fd, name, O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (f->fd == -1 && errno == EEXIST)
-		f->last_number++; /* not ours: the next number then */
-	if (f->fd == -1)
-		return err_sys(e, ERR_IO, "cannot make the log file %s of %s", name, f->sandbox);
-	list_add(f, dir_fd, ++f->last_number);
+	for (unsigned tries = 0; f->fd == -1 && tries < NAMES_TAKEN; tries++) {
+		name_of(name, ++f->last_number);
+		f->fd = FAULT(LOG_ROTATE) ? -1 : openat(dir_fd, name, O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+		if (f->fd == -1 && errno != EEXIST) {
+			f->last_number--;
+			break;
+		}
+	}
+	if (f->fd == -1 || fstat(f->fd, &st) == -1) {
+		err_sys(e, ERR_IO, "cannot make the log file %s of %s", name, f->sandbox);
+		fd_close(&f->fd);
+		return -1;
+	}
+	list_add(f, dir_fd, f->last_number);
+	f->files[f->n - 1].device = st.st_dev;
+	f->files[f->n - 1].inode = st.st_ino;
 	return 0;
 }
 
@@ -253,12 +325,7 @@ static int reopen(struct log_files *f)
 /* There is a file that has room. */
 static int ready(struct log_files *f, struct err *e)
 {
-	struct stat st;
-
-	if (f->fd != -1 && (fstat(f->fd, &st) == -1 || st.st_nlink == 0)) { /* deleted from outside */
-		fd_close(&f->fd);
-		f->n--;
-	}
+	forget_gone(f);
 	if (f->n > 0 && f->files[f->n - 1].bytes < LIMIT_LOG_FILE_BYTES && (f->fd != -1 || reopen(f) != -1))
 		return 0;
 	return begin_file(f, e);
@@ -411,6 +478,7 @@ void log_files_read(struct log_files *f, struct log_files_read *r)
 	char *texts[LIMIT_LOG_FILES + 1] = { NULL };
 	unsigned n;
 
+	forget_gone(f);
 	for (unsigned i = 0; w && dir_fd != -1 && i < f->n; i++) {
 		size_t size = 0;
 

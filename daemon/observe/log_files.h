@@ -27,8 +27,13 @@ struct log_files_found {
 struct log_files *log_files_new(int state_dir_fd, const char *sandbox); /* NULL: no memory */
 struct log_files *log_files_free(struct log_files *f);
 int log_files_open(struct log_files *f, struct log_files_found *found, struct err *e);
-/* Whole lines. On failure *ret_bytes may still be > 0: so many of them, from the front, are there. */
+/* Whole lines; into a new file if the newest isn't where it was: moved, removed, or another one in its place. On failure *ret_bytes may still be > 0: so many of them, from the front, are there. */
 int log_files_append(struct log_files *f, const char *lines, size_t size, size_t *ret_bytes, struct err *e);
+/* What of the stream the files had that were found moved or removed since the last question; to 0: nothing. */
+struct log_files_gone {
+	uint64_t ring, from, to;
+};
+struct log_files_gone log_files_gone(struct log_files *f);
 uint64_t log_files_kept(const struct log_files *f, uint64_t ring);      /* bytes of the stream that are there, of this ring */
 int log_files_remove(int state_dir_fd, const char *sandbox, struct err *e); /* all; none is fine */
 /* Removes the logs of all sandboxes that keep() doesn't know. Returns how many. */

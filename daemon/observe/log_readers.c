@@ -6,6 +6,8 @@
 
 #include "daemon/observe/log_inside.h"
 
+#include <string.h>
+
 static void attach(struct log_reader *r, const struct log_reader_type *type, struct sandbox_log *l)
 {
 	r->type = type;
@@ -116,19 +118,29 @@ void log_keep_set(struct sandbox_log *l, const struct log_keep *k)
 	l->keep = *k;
 }
 
+/* In order, and none touches another: what was not written may lie within a file that went later. */
 void log_keep_failed(struct log_keep *k, uint64_t from, uint64_t to)
 {
-	if (k->n_failed > 0 && k->failed[k->n_failed - 1].to == from) {
-		k->failed[k->n_failed - 1].to = to;
-		return;
+	unsigned n = 0, at;
+
+	for (unsigned i = 0; i < k->n_failed; i++) {
+		if (k->failed[i].to < from || k->failed[i].from > to) {
+			k->failed[n++] = k->failed[i];
+			continue;
+		}
+		from = k->failed[i].from < from ? k->failed[i].from : from;
+		to = k->failed[i].to > to ? k->failed[i].to : to;
 	}
-	if (k->n_failed == LOG_KEEP_FAILED) {
-		for (unsigned i = 1; i < LOG_KEEP_FAILED; i++)
-			k->failed[i - 1] = k->failed[i];
+	k->n_failed = n;
+	if (n == LOG_KEEP_FAILED) { /* the oldest, which the ring will be through with first */
+		memmove(&k->failed[0], &k->failed[1], (n - 1) * sizeof(k->failed[0]));
 		k->n_failed--;
 	}
-	k->failed[k->n_failed].from = from;
-	k->failed[k->n_failed++].to = to;
+	for (at = k->n_failed; at > 0 && k->failed[at - 1].from > from; at--)
+		k->failed[at] = k->failed[at - 1];
+	k->failed[at].from = from;
+	k->failed[at].to = to;
+	k->n_failed++;
 }
 
 /* Kept: what the files have, and what of the ring they don't have. */

@@ -22,6 +22,7 @@ struct batch {
 	uint64_t kept;                 /* in all files afterwards */
 	uint64_t n_lost;               /* of raw, that couldn't be written */
 	size_t size;                   /* as counted in store->waiting */
+	struct log_files_gone gone;
 };
 
 struct log_writer {
@@ -59,6 +60,13 @@ static void tell(struct log_writer *w)
 		log_keep_set(w->log, &w->keep);
 }
 
+/* What is in no file any more; the ring may still have it. */
+static void take_gone(struct log_writer *w, const struct log_files_gone *gone)
+{
+	if (gone->to > 0 && gone->ring == w->keep.ring)
+		log_keep_failed(&w->keep, gone->from, gone->to);
+}
+
 static void batch_work(struct storage_job *job)
 {
 	struct batch *b = (struct batch *)(void *)job;
@@ -73,6 +81,7 @@ static void batch_work(struct storage_job *job)
 		if (log_file_line(b->lines.data + at, (size_t)(end - b->lines.data) - at, &seq, &raw, &n, &rest))
 			b->n_lost += n;
 	b->kept = log_files_kept(b->w->files, b->ring);
+	b->gone = log_files_gone(b->w->files);
 }
 
 static void submit(struct log_writer *w);
@@ -91,6 +100,7 @@ static void batch_done(struct storage_job *job)
 		log_error("sandbox=%s log lines aren't written: %s", w->sandbox, job->err.text);
 		w->said_ms = clock_monotonic_ms();
 	}
+	take_gone(w, &b->gone);
 	if (b->n_lost > 0 && b->ring == w->keep.ring)
 		log_keep_failed(&w->keep, b->to - b->n_lost, b->to);
 	w->waiting -= b->raw;
@@ -314,6 +324,8 @@ static void older_work(struct storage_job *job)
 	struct log_older *o = older_of(job);
 
 	log_files_read(o->writer->files, &o->read);
+	o->kept = log_files_kept(o->writer->files, o->ring);
+	o->gone = log_files_gone(o->writer->files);
 }
 
 static void older_done(struct storage_job *job)
@@ -321,6 +333,13 @@ static void older_done(struct storage_job *job)
 	struct log_older *o = older_of(job);
 	struct log_writer *w = o->writer;
 
+	if (o->gone.to > 0 && w->log && o->ring == w->keep.ring) {
+		take_gone(w, &o->gone);
+		w->kept = o->kept;
+		tell(w);
+		o->has_lost = true;
+		o->lost = sandbox_log_lost(w->log);
+	}
 	o->done(o);
 	w->n_jobs--;
 	if (w->log && w->n_jobs == 0)
@@ -333,6 +352,7 @@ void log_writer_older(struct log_writer *w, struct log_older *o)
 	submit(w); /* so that it is there */
 	w->n_jobs++;
 	o->writer = w;
+	o->ring = w->keep.ring;
 	o->job.work = older_work;
 	o->job.done = older_done;
 	storage_submit(w->store->storage, &o->job);

@@ -29,6 +29,10 @@ struct seq log_writer_found(const struct log_writer *w);
 struct log_older {
 	struct log_files_read read;                  /* since, until, since_ms, lines: the caller's */
 	void (*done)(struct log_older *o);           /* later; read.to is the callee's to free */
+	bool has_lost;                               /* files were gone: lost is what sandbox_log_lost says now */
+	uint64_t lost;
+	uint64_t ring, kept;                         /* the writer's own, like the next */
+	struct log_files_gone gone;
 	struct storage_job job;
 	struct log_writer *writer;
 };

@@ -65,7 +65,7 @@ static int link_receive(struct host_link *l)
 		return 0;
 	}
 	l->turn_bytes += incoming.head.body_bytes;
-	if (body_is_json(incoming.head.type, &incoming.head) && json_check(incoming.body, incoming.head.body_bytes, &e) < 0) {
+	if (body_is_json(incoming.head.type, &incoming.head) && json_check_within(incoming.body, incoming.head.body_bytes, LIMIT_REPLY_DEPTH, &e) < 0) {
 		link_break(l, "a message whose body is not strict JSON");
 		return 0;
 	}

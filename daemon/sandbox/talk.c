@@ -49,6 +49,7 @@ static bool host_may_say(enum err_code code)
 	case ERR_MODULE_ERROR:
 	case ERR_REPLY_TOO_LARGE:
 	case ERR_STATE_MISMATCH:
+	case ERR_TOO_DEEP:
 	case ERR_LIMIT_EXCEEDED:
 	case ERR_TIMEOUT:
 	case ERR_BUSY:

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What of the registry is damaged is put aside in the state folder as registry.damaged-<ms>...: the whole file, or one row as text. It stays
- * for the administrator, and as long as one is there the objects and states that it may refer to stay too. Storage jobs only. */
+ * for the administrator, and as long as one is there the objects and states that it may refer to stay too. What comes behind LIMIT_ASIDE_FILES
+ * or LIMIT_ASIDE_BYTES sends the older ones away, but never the first, and says so in the log. Storage jobs only. */
 #ifndef SANDBOXD_ASIDE_H
 #define SANDBOXD_ASIDE_H
 

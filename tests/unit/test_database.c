@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/store/aside.h"
 #include "daemon/store/database.h"
 #include "daemon/store/states.h"
 #include "daemon/store/storage.h"
@@ -387,6 +388,74 @@ START_TEST(one_damaged_row_leaves_the_others)
 	ck_assert_uint_eq(found.n_problems, 0);
 	database_found_fini(&found);
 	(void)database_close(d);
+	end();
+}
+END_TEST
+
+static void plant(const char *name, off_t size)
+{
+	int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ftruncate(fd, size), 0);
+	(void)close(fd);
+}
+
+static bool there(const char *name)
+{
+	return faccessat(dir_fd, name, F_OK, 0) == 0;
+}
+
+START_TEST(what_is_aside_is_bounded_by_number)
+{
+	char name[128], first[128] = "";
+	struct err e = ERR_INIT;
+
+	begin();
+	for (int i = 0; i < LIMIT_ASIDE_FILES + 50; i++) {
+		(void)snprintf(name, sizeof name, "registry.damaged-%d-row", 1000 + i);
+		plant(name, 10);
+	}
+	plant("registry.damaged-mine", 10); /* nobody's but the administrator's, all four */
+	plant("registry.damaged-999.bak", 10);
+	plant("registry.damaged-99999999999999999999999", 10);
+	ck_assert_int_eq(mkdirat(dir_fd, "registry.damaged-7", 0700), 0);
+	ck_assert_int_eq(aside_row(dir_fd, "s", "why", "spec", 4, name, &e), 0);
+	ck_assert_int_eq(files("registry.damaged-"), LIMIT_ASIDE_FILES + 4);
+	ck_assert(there(name) && there("registry.damaged-1000-row") && !there("registry.damaged-1001-row") && !there("registry.damaged-1051-row"));
+	ck_assert(there("registry.damaged-1052-row") && there("registry.damaged-mine") && there("registry.damaged-999.bak"));
+	for (int i = 0; i < 3; i++) { /* each sends one away */
+		ck_assert_int_eq(aside_row(dir_fd, "s", "why", "spec", 4, name, &e), 0);
+		ck_assert_int_eq(files("registry.damaged-"), LIMIT_ASIDE_FILES + 4);
+		ck_assert_str_ne(name, first);
+		memcpy(first, name, sizeof first);
+	}
+	ck_assert(there("registry.damaged-1000-row") && !there("registry.damaged-1054-row") && there("registry.damaged-1055-row"));
+	ck_assert(aside_any(dir_fd));
+	end();
+}
+END_TEST
+
+START_TEST(what_is_aside_is_bounded_by_bytes)
+{
+	char name[128], row[128];
+	struct err e = ERR_INIT;
+
+	begin();
+	plant("registry.damaged-10", LIMIT_ASIDE_BYTES); /* the first, and too large alone */
+	plant("registry.damaged-10-wal", 1 << 20);
+	plant("registry.damaged-20", 1000);
+	plant("registry.damaged-20-wal", 1000);
+	plant("registry.damaged-30-row", 1000);
+	plant("registry.damaged-99999999999999", 1000); /* the clock went back since then */
+	plant("broken", 2 * (off_t)LIMIT_ASIDE_BYTES);
+	plant("broken-wal", 5000);
+	ck_assert_int_eq(aside_row(dir_fd, "s", "why", "spec", 4, row, &e), 0);
+	ck_assert_int_eq(files("registry.damaged-"), 3);
+	ck_assert(there("registry.damaged-10") && there("registry.damaged-10-wal") && there(row));
+	ck_assert_int_eq(aside_file(dir_fd, "broken", name, &e), 0);
+	ck_assert(there(name) && there("registry.damaged-10") && there("registry.damaged-10-wal") && !there(row));
+	ck_assert_int_eq(files("registry.damaged-"), 4); /* its own -wal too */
 	end();
 }
 END_TEST
@@ -917,6 +986,7 @@ END_TEST
 CHECK_MAIN("database", tcase_set_timeout(tc, 60); tcase_add_test(tc, rows_come_back_in_the_order_of_creation);
 	tcase_add_test(tc, kill_9_keeps_what_was_committed); tcase_add_test(tc, flipped_bytes_are_put_aside);
 	tcase_add_test(tc, truncated_and_foreign_files_are_put_aside); tcase_add_test(tc, one_damaged_row_leaves_the_others);
+	tcase_add_test(tc, what_is_aside_is_bounded_by_number); tcase_add_test(tc, what_is_aside_is_bounded_by_bytes);
 	tcase_add_test(tc, format_1_becomes_format_2); tcase_add_test(tc, half_a_format_is_damage); tcase_add_test(tc, a_damaged_group_leaves_the_others);
 	tcase_add_test(tc, a_newer_format_is_refused_untouched); tcase_add_test(tc, a_newer_format_in_the_wal_is_refused_untouched);
 	tcase_add_test(tc, a_second_daemon_is_refused); tcase_add_test(tc, a_full_disk_loses_nothing);

@@ -434,7 +434,7 @@ START_TEST(failing_calls_say_why)
 		{ "undeclared", "", "bad_value", "nope: there is nothing where" }, { "same_key", "", "bad_reply", "reply of same_key" },
 		{ "left_open", "", "bad_reply", "left open" }, { "closed_twice", "", "bad_reply", "without an open" },
 		{ "keyless", "", "bad_reply", "needs a key" }, { "keyed", "", "bad_reply", "key b inside a list" },
-		{ "too_deep", "", "bad_reply", "at most 64" }, { "bad_key", "", "bad_reply", "a key that isn't text" },
+		{ "too_deep", "", "too_deep", "at most 64" }, { "bad_key", "", "bad_reply", "a key that isn't text" },
 		{ "literal", "", "not_owned", "string literal" },
 	};
 	struct module_desc *d = desc_of(&calls);

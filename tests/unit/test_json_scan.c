@@ -251,6 +251,15 @@ START_TEST(nesting)
 	nest(&b, 1000000, false);
 	ck_assert_int_eq(check(b.data, b.size, &e), -1);
 	ck_assert_int_eq(e.code, ERR_TOO_DEEP);
+	buf_clear(&b);
+	nest(&b, LIMIT_REPLY_DEPTH, true);
+	ck_assert_int_eq(json_check_within(b.data, b.size, LIMIT_REPLY_DEPTH, &e), 0);
+	buf_clear(&b);
+	nest(&b, LIMIT_REPLY_DEPTH + 1, true);
+	ck_assert_int_eq(check(b.data, b.size, &e), 0);
+	ck_assert_int_eq(json_check_within(b.data, b.size, LIMIT_REPLY_DEPTH, &e), -1);
+	ck_assert_int_eq(e.code, ERR_TOO_DEEP);
+	ck_assert_ptr_nonnull(strstr(e.text, "more than 62 levels"));
 	buf_fini(&b);
 }
 END_TEST

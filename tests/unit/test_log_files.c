@@ -344,6 +344,42 @@ START_TEST(deleted_files_are_made_again)
 }
 END_TEST
 
+/* As logrotate does it, with nobody telling us to open it again; another file stands in its place the second time. */
+START_TEST(moved_files_are_left_and_nothing_is_missing)
+{
+	struct sandbox_log *l = sandbox_log_new(-1);
+	struct log_writer *w;
+	char command[400];
+	struct seen s;
+
+	begin();
+	fed = 0;
+	w = log_writer_new(&store, l, "web", true);
+	settle();
+	for (unsigned i = 0; i < 5; i++) {
+		feed_numbers(l, i * 500, 500);
+		settle();
+		(void)snprintf(command, sizeof(command), "cd %s/logs/web && n=$(ls *.log | sort -n | tail -1) && mv $n ../../moved-%u && case %u in "
+			"1|4) echo mine >$n; echo mine >$((${n%%.log} + 1)).log ;; esac", folder, i, i);
+		ck_assert_int_eq(system(command), 0);
+		s = look(l, w); /* what isn't in the ring is dropped: it isn't here any more */
+		ck_assert_uint_eq(s.bytes + sandbox_log_lost(l), fed);
+		ck_assert_uint_eq(s.last, i * 500 + 499);
+	}
+	feed_numbers(l, 2500, 100);
+	settle();
+	s = look(l, w);
+	ck_assert_uint_eq(s.bytes + sandbox_log_lost(l), fed);
+	ck_assert_uint_eq(s.last, 2599);
+	(void)snprintf(command, sizeof(command), "cd %s && test $(cat moved-* logs/web/*.log | grep -o 'number [0-9]*' | sort -u | wc -l) = 2600 && "
+		"test $(cat moved-* logs/web/*.log | grep -c 'number [0-9]*') = 2600 && test $(cat logs/web/*.log | grep -c mine) -ge 1", folder);
+	ck_assert_int_eq(system(command), 0);
+	log_writer_end(w, false);
+	sandbox_log_free(l);
+	end(true);
+}
+END_TEST
+
 /* RLIMIT_FSIZE in the storage thread's process stands for a full disk: write fails with EFBIG. */
 START_TEST(a_full_disk_is_counted_and_passes)
 {
@@ -472,5 +508,6 @@ CHECK_MAIN("log_files",
 	tcase_add_test(tc, a_restart_of_control_goes_on);
 	tcase_add_test(tc, a_restart_of_the_machine_keeps_the_files);
 	tcase_add_test(tc, deleted_files_are_made_again);
+	tcase_add_test(tc, moved_files_are_left_and_nothing_is_missing);
 	tcase_add_test(tc, a_full_disk_is_counted_and_passes);
 	tcase_add_test(tc, readers_get_all_or_know_what_they_miss))

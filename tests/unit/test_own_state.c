@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "daemon/host/module/context.h"
+#include "daemon/host/state/state.h"
 #include "proto/clock.h"
 #include "tests/support/module_make.h"
 
@@ -191,6 +192,66 @@ START_TEST(own_state_survives)
 }
 END_TEST
 
+/* A state that a hostile module has forged: `levels` lists in its own part, without the host's writer. */
+static void *forged(const void *blob, uint64_t size, unsigned levels, uint64_t *ret_size)
+{
+	struct state_blob b;
+	struct cbor_writer w;
+	struct buf text;
+	struct err e;
+	void *copy;
+
+	ck_ok(state_blob_open(blob, size, &b, &e));
+	buf_init(&text, 4 << 20);
+	w = cbor_writer_buf(&text);
+	cbor_put_raw(&w, blob, (uint64_t)(b.own - (const uint8_t *)blob));
+	cbor_put_head(&w, CBOR_MAP, 1);
+	cbor_put_string(&w, "values", 6);
+	for (unsigned i = 0; i + 1 < levels; i++)
+		cbor_put_head(&w, CBOR_ARRAY, 1);
+	cbor_put_head(&w, CBOR_ARRAY, 0);
+	cbor_put_raw(&w, b.data, b.data_bytes);
+	ck_assert(!text.failed);
+	*ret_size = text.size;
+	copy = malloc(text.size);
+	ck_assert_ptr_nonnull(copy);
+	memcpy(copy, text.data, text.size);
+	buf_fini(&text);
+	state_blob_close(&b);
+	return copy;
+}
+
+START_TEST(depth_of_a_forged_state)
+{
+	static const struct { unsigned levels; bool good; } rows[] = { { 1, true }, { LIMIT_VALUE_DEPTH - 1, true }, { LIMIT_VALUE_DEPTH, true },
+		{ LIMIT_VALUE_DEPTH + 1, false }, { LIMIT_VALUE_DEPTH + 2, false }, { 1000000, false } };
+	struct module_desc *d = desc_of(&list_v1);
+	struct module_instance *m = instance_of(d);
+	uint64_t size = 0, size_forged;
+	struct err e;
+	void *blob, *text;
+
+	ck_ok(instance_init(m, NULL, 0, &e));
+	blob = save_of(m, &size);
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct state_blob b;
+
+		text = forged(blob, size, rows[i].levels, &size_forged);
+		if (rows[i].good) {
+			ck_ok(state_blob_open(text, size_forged, &b, &e));
+			state_blob_close(&b);
+		} else {
+			ck_fails(state_blob_open(text, size_forged, &b, &e), ERR_STATE_MISMATCH, "nest deeper than 64");
+			ck_assert_str_eq(e.name, "too_deep");
+		}
+		free(text);
+	}
+	free(blob);
+	instance_free(m);
+	module_desc_free(d);
+}
+END_TEST
+
 /* ---- saves that go wrong ---- */
 
 static int how;
@@ -243,7 +304,7 @@ START_TEST(failing_saves)
 	uint8_t *blob;
 
 	for (how = 0; how < 5; how++)
-		ck_fails(instance_save(m, NULL, 0, &size, &e), ERR_MODULE_ERROR, texts[how]);
+		ck_fails(instance_save(m, NULL, 0, &size, &e), how == 3 ? ERR_TOO_DEEP : ERR_MODULE_ERROR, texts[how]);
 	n = carry(m, d, NULL); /* how == 5: as deep as can be */
 	instance_free(n);
 	blob = save_of(m, &first);
@@ -359,5 +420,5 @@ START_TEST(descriptors)
 }
 END_TEST
 
-CHECK_MAIN("own_state", tcase_add_test(tc, own_state_survives); tcase_add_test(tc, failing_saves); tcase_add_test(tc, timers);
+CHECK_MAIN("own_state", tcase_add_test(tc, own_state_survives); tcase_add_test(tc, depth_of_a_forged_state); tcase_add_test(tc, failing_saves); tcase_add_test(tc, timers);
 	   tcase_add_test(tc, descriptors))

@@ -68,7 +68,8 @@ int cbor_get_head(struct cbor_reader *r, struct cbor_head *h);
 int cbor_peek_head(const struct cbor_reader *r, struct cbor_head *h);
 /* The content of a BYTES or TEXT head just read; also checks that it is there. NULL: it isn't. */
 const uint8_t *cbor_get_content(struct cbor_reader *r, const struct cbor_head *h);
-int cbor_skip(struct cbor_reader *r);  /* one item with all that is in it; nesting <= LIMIT_VALUE_DEPTH */
+#define CBOR_TOO_DEEP (-2) /* of the next two: well-formed so far, and nested deeper than LIMIT_VALUE_DEPTH */
+int cbor_skip(struct cbor_reader *r);  /* one item with all that is in it */
 int cbor_skip_checked(struct cbor_reader *r); /* the same, and its texts must be UTF-8 */
 double cbor_float(const struct cbor_head *h); /* of a CBOR_SIMPLE head with F16, F32 or F64 */
 static inline bool cbor_is_null(const struct cbor_head *h)

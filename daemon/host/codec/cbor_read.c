@@ -109,8 +109,10 @@ static int walk(struct cbor_reader *r, bool strict)
 		case CBOR_ARRAY:
 		case CBOR_MAP:
 		case CBOR_TAG:
-			if ((h.major != CBOR_TAG && !cbor_length_possible(r, &h)) || depth > LIMIT_VALUE_DEPTH)
+			if (h.major != CBOR_TAG && !cbor_length_possible(r, &h))
 				return -1;
+			if (depth > LIMIT_VALUE_DEPTH)
+				return CBOR_TOO_DEEP;
 			left[++depth] = h.major == CBOR_TAG ? 1 : h.major == CBOR_MAP ? h.value * 2 : h.value;
 			break;
 		}
@@ -120,11 +122,11 @@ static int walk(struct cbor_reader *r, bool strict)
 static int skip(struct cbor_reader *r, bool strict)
 {
 	struct cbor_reader copy = *r;
+	int rc = walk(&copy, strict);
 
-	if (walk(&copy, strict) != 0)
-		return -1;
-	r->at = copy.at;
-	return 0;
+	if (rc == 0)
+		r->at = copy.at;
+	return rc;
 }
 
 int cbor_skip(struct cbor_reader *r)

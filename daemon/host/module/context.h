@@ -38,7 +38,7 @@ struct context {
 	struct { uint64_t mark; uint32_t items; bool is_map; } levels[LIMIT_VALUE_DEPTH + 1];
 	unsigned depth;         /* 1: only the reply itself is open */
 	/* why it failed: the first reason stays */
-	bool failed;
+	bool failed, too_deep;
 	char code[64], text[512];
 	/* texts handed out, in the arena, freed when the callback ends */
 	struct scratch { struct scratch *next; } *scratch;

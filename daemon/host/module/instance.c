@@ -138,10 +138,12 @@ int instance_init(struct module_instance *m, const char *config_json, size_t n, 
 
 static int bad_reply(const char *function, struct err *e)
 {
+	bool too_deep = e != NULL && e->code == ERR_TOO_DEEP;
+
 	err_prefix(e, "the reply of %s", function);
 	if (e != NULL)
 		e->code = ERR_MODULE_ERROR;
-	return err_about(e, "bad_reply", -1);
+	return err_about(e, too_deep ? "too_deep" : "bad_reply", -1);
 }
 
 static int reply_to_json(const struct context *c, struct buf *ret_json, struct err *e)
@@ -155,7 +157,7 @@ static int reply_to_json(const struct context *c, struct buf *ret_json, struct e
 		r = bad_reply(c->name, e);
 	else if (c->reply.failed || json.failed)
 		r = err_set(e, ERR_REPLY_TOO_LARGE, "the reply of %s is larger than %u bytes", c->name, LIMIT_BODY_BYTES);
-	else if (json_check(json.data, json.size, e) != 0) /* the same key twice, too deep */
+	else if (json_check_within(json.data, json.size, LIMIT_REPLY_DEPTH, e) != 0) /* the same key twice, too deep */
 		r = bad_reply(c->name, e);
 	if (r == 0) {
 		buf_add(ret_json, json.data, json.size);

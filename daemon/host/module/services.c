@@ -257,7 +257,7 @@ int context_run(struct context *c, sbx_fn *fn, struct err *e)
 		cbor_set_length(&c->w, c->levels[0].mark, c->levels[0].items);
 	if (!c->failed)
 		return 0;
-	err_set(e, ERR_MODULE_ERROR, "%s", c->text);
+	err_set(e, c->too_deep && c->saves ? ERR_TOO_DEEP : ERR_MODULE_ERROR, "%s", c->text);
 	return err_about(e, c->code, -1);
 }
 

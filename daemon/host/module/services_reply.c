@@ -98,8 +98,13 @@ int service_open(struct sbx *x, const char *key, enum sbx_type list_or_dict)
 
 	if (begin_item(c, key) != 0)
 		return -1;
-	if (c->depth > LIMIT_VALUE_DEPTH || (!is_map && list_or_dict != SBX_LIST)) {
-		context_fail(c, "bad_reply", "lists and dicts nest at most %d deep", LIMIT_VALUE_DEPTH);
+	if (!is_map && list_or_dict != SBX_LIST) {
+		context_fail(c, "bad_reply", "only a list or a dict can be opened");
+		return -1;
+	}
+	if (c->depth > LIMIT_VALUE_DEPTH) {
+		c->too_deep = !c->failed;
+		context_fail(c, "too_deep", "lists and dicts nest at most %d deep", LIMIT_VALUE_DEPTH);
 		return -1;
 	}
 	c->levels[c->depth].mark = cbor_put_open(&c->w, is_map ? CBOR_MAP : CBOR_ARRAY);

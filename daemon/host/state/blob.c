@@ -22,7 +22,13 @@ static int get_map(struct cbor_reader *r, const uint8_t **ret, uint64_t *ret_n, 
 	const uint8_t *begin = r->at;
 	struct cbor_head h;
 
-	if (cbor_peek_head(r, &h) != 0 || (h.major != CBOR_MAP && !cbor_is_null(&h)) || cbor_skip_checked(r) != 0)
+	int rc = cbor_peek_head(r, &h) != 0 || (h.major != CBOR_MAP && !cbor_is_null(&h)) ? -1 : cbor_skip_checked(r);
+
+	if (rc == CBOR_TOO_DEEP) {
+		err_set(e, ERR_STATE_MISMATCH, "the saved state is damaged: its timers or its own part nest deeper than %d levels", LIMIT_VALUE_DEPTH);
+		return err_about(e, "too_deep", -1);
+	}
+	if (rc != 0)
 		return err_set(e, ERR_STATE_MISMATCH, "the saved state is damaged: its timers or its own part aren't well-formed");
 	if (h.major == CBOR_MAP) {
 		*ret = begin;

@@ -207,7 +207,7 @@ static int step_landlock(struct zygote *z)
 	bool has_root = walls_want(PROTECTION_OWN_ROOT);
 	struct err e = ERR_INIT;
 
-	if (landlock_make(profile_builtin(z->profile), z->landlock_abi, has_root ? own : machine,
+	if (landlock_make(profile_policy(z->profile), z->landlock_abi, has_root ? own : machine,
 		has_root ? sizeof own / sizeof *own : sizeof machine / sizeof *machine, &walls_landlock, &e) == -1)
 		return -1;
 	if (walls_landlock.fd == -1) {

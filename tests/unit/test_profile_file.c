@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Profiles as texts: what each key comes to, that order doesn't matter, and that each contradiction is refused with its line and the
+ * reason. */
+#include <string.h>
+
+#include "proto/landlock_abi.h"
+#include "proto/profile_file.h"
+#include "tests/support/check_main.h"
+
+static int parse(struct policy *p, const char *text, struct err *e)
+{
+	*e = (struct err)ERR_INIT;
+	return profile_parse(p, "own", text, strlen(text), "own.profile", e);
+}
+
+static struct policy parsed(const char *text)
+{
+	struct policy p;
+	struct err e;
+
+	ck_assert_msg(parse(&p, text, &e) == 0, "%s: %s", text, e.text);
+	ck_assert_int_eq(policy_check(&p, &e), 0);
+	ck_assert_str_eq(p.name, "own");
+	return p;
+}
+
+START_TEST(alone)
+{
+	static const char *const bases[] = { "base = high\n", "base = medium\n", " base=low # all of it" };
+
+	for (int i = 0; i < PROFILE__N; i++) {
+		struct policy p = parsed(bases[i]), wanted = *profile_builtin((enum profile)i);
+
+		ck_assert_int_eq(p.base, i);
+		(void)strcpy(wanted.name, "own");
+		ck_assert_uint_eq(p.operations, wanted.operations);
+		ck_assert_uint_eq(p.landlock_fs, wanted.landlock_fs);
+		ck_assert_uint_eq(p.landlock_net, wanted.landlock_net);
+		ck_assert_uint_eq(p.namespaces, wanted.namespaces);
+		ck_assert_int_eq(p.audit, wanted.audit);
+		ck_assert_int_eq(p.refuse_new_code, wanted.refuse_new_code);
+		ck_assert_int_eq(p.administrators_only, wanted.administrators_only);
+		ck_assert_uint_eq(p.max_module_bytes, LIMIT_OBJECT_BYTES);
+	}
+}
+END_TEST
+
+START_TEST(keys)
+{
+	const uint64_t medium = profile_builtin(PROFILE_MEDIUM)->operations;
+	const char *names[32];
+	struct policy p = parsed("refuse = threads,timers\nallow = network_client\tcrypto\nnetwork = host\nbase = medium\naudit_level = none\n"
+				 "max_module_size = 4096\nadministrators_only = yes\ndynamic_code = no\n");
+
+	ck_assert_uint_eq(p.operations, (medium | OPERATION(NETWORK_CLIENT) | OPERATION(CRYPTO)) & ~(OPERATION(THREADS) | OPERATION(TIMERS)));
+	ck_assert_uint_eq(p.landlock_net, LL_NET_BIND_TCP);
+	ck_assert_uint_eq(p.landlock_fs, LL_FS_ALL);
+	ck_assert_int_eq(p.audit, POLICY_AUDIT_NONE);
+	ck_assert_uint_eq(p.max_module_bytes, 4096);
+	ck_assert(p.administrators_only && p.refuse_new_code && policy_has_network(&p));
+	p = parsed("base = medium\nallow = network_server\nnetwork = host\n");
+	ck_assert_uint_eq(p.landlock_net, LL_NET_CONNECT_TCP);
+	ck_assert_uint_eq(p.landlock_fs, LL_FS_ALL & ~LL_FS_MAKE_SOCK);
+	p = parsed("base = medium\ndynamic_code = yes\n");
+	ck_assert(!p.refuse_new_code && (p.operations & OPERATION(DYNAMIC_CODE)) && !policy_has_network(&p));
+	p = parsed("base = medium\nallow = exec\n");
+	ck_assert(!p.refuse_new_code && !(p.landlock_fs & LL_FS_EXECUTE));
+	p = parsed("base = low\nrefuse = exec\nadministrators_only = no\nnetwork = host\naudit_level = full\n");
+	ck_assert(!(p.operations & OPERATION(EXEC)) && !p.administrators_only && p.audit == POLICY_AUDIT_FULL);
+	ck_assert_uint_eq(profile_keys(names, 32), 8);
+	ck_assert_str_eq(names[0], "base");
+	ck_assert_uint_eq(profile_keys(NULL, 0), 8);
+}
+END_TEST
+
+static const struct bad {
+	const char *text;
+	int64_t line;
+	const char *says, *nearest;
+} bads[] = {
+	{ "", -1, "own.profile: base is missing", "" },
+	{ "allow = exec\n", -1, "base is missing: write base = high, medium or low", "" },
+	{ "base\n", 1, "own.profile:1: not of the form", "" },
+	{ "base =\n", 1, "base: has no value", "" },
+	{ "\n= high\n", 2, "no key in front", "" },
+	{ "base = high\nbase = low\n", 2, "'base' is given twice", "" },
+	{ "bas = high\n", 1, "unknown key 'bas'; is 'base' meant?", "base" },
+	{ "base = hihg\n", 1, "base: 'hihg' is no built-in profile (high, medium, low); is 'high' meant?", "high" },
+	{ "base = own\n", 1, "is no built-in profile", "" },
+	{ "base = high low\n", 1, "is no built-in profile", "" },
+	{ "base = high\xff\n", 1, "UTF-8", "" },
+	{ "base = high\nallow = thread\n", 2, "allow: 'thread' is no operation; is 'threads' meant?", "threads" },
+	{ "base = high\nallow = everything_there_is_and_very_much_more_than_that_too\n", 2, "is no operation", "" },
+	{ "base = high\nallow = exec, exec\n", 2, "exec stands there twice", "" },
+	{ "base = high\nallow = ,\n", 2, "names no operation", "" },
+	{ "base = medium\nallow = threads\nrefuse = threads\n", 3, "refuse: threads is allowed in line 2, and refused here", "" },
+	{ "refuse = file_read\nbase = medium\n", 1, "no sandbox can work without the operation file_read", "" },
+	{ "base = low\nallow = tracing\n", 2, "no profile may allow the operation tracing: it would be weaker than low", "" },
+	{ "base = medium\nnetwork = all\n", 2, "network: 'all' is no network (none, host)", "" },
+	{ "base = medium\nnetwork = host\n", 2, "no operation that uses it is allowed", "" },
+	{ "base = medium\nallow = network_client\n", 2, "allow: network_client is allowed, and network = none: write network = host", "" },
+	{ "base = medium\nallow = network_other\nnetwork = none\n", 3, "network: network_other is allowed, and network = none", "" },
+	{ "base = low\nnetwork = none\nrefuse = network_client network_server network_other crypto\n", 2, "nobody has looked at", "" },
+	{ "base = low\nrefuse = network_client network_server network_other crypto\n", 1, "base: host, and no operation", "" },
+	{ "base = medium\naudit_level = ful\n", 2, "'ful' is no audit level (full, basic, none); is 'full' meant?", "full" },
+	{ "base = medium\nmax_module_size = 0\n", 2, "max_module_size: not a number of bytes within 1 to", "" },
+	{ "base = medium\nmax_module_size = 67108865\n", 2, "not a number of bytes", "" },
+	{ "base = medium\nmax_module_size = 1M\n", 2, "not a number of bytes", "" },
+	{ "base = medium\nadministrators_only = true\n", 2, "is no answer (yes, no)", "" },
+	{ "base = medium\ndynamic_code = maybe\n", 2, "is no answer (yes, no)", "" },
+	{ "base = medium\ndynamic_code = yes\nrefuse = dynamic_code\n", 2, "yes, and line 3 refuses the operation dynamic_code", "" },
+	{ "base = medium\nallow = exec\ndynamic_code = no\n", 3, "no, and line 2 allows the operation exec, which makes new code", "" },
+	{ "base = low\ndynamic_code = no\n", 2, "can't refuse new code: take base = medium", "" },
+};
+
+START_TEST(refused)
+{
+	for (size_t i = 0; i < sizeof bads / sizeof *bads; i++) {
+		const struct bad *b = &bads[i];
+		struct policy p = { .name = "as it was" };
+		struct err e;
+
+		ck_assert_msg(parse(&p, b->text, &e) == -1, "row %zu is accepted: %s", i, b->text);
+		ck_assert_msg(strstr(e.text, b->says), "row %zu: '%s' instead of '%s'", i, e.text, b->says);
+		ck_assert_msg(strncmp(e.text, "own.profile:", 12) == 0, "row %zu: %s", i, e.text);
+		ck_assert_msg(e.offset == b->line, "row %zu: line %lld, %s", i, (long long)e.offset, e.text);
+		ck_assert_msg(strcmp(e.nearest, b->nearest) == 0, "row %zu: nearest %s", i, e.nearest);
+		ck_assert_str_eq(p.name, "as it was");
+	}
+}
+END_TEST
+
+START_TEST(sizes)
+{
+	static char text[LIMIT_PROFILE_BYTES + 1];
+	struct policy p;
+	struct err e = ERR_INIT;
+
+	memset(text, '#', sizeof text);
+	memcpy(text, "base = high\n", 12);
+	ck_assert_int_eq(profile_parse(&p, "own", text, LIMIT_PROFILE_BYTES, "f", &e), 0);
+	ck_assert_int_eq(profile_parse(&p, "own", text, LIMIT_PROFILE_BYTES + 1, "f", &e), -1);
+	ck_assert_int_eq(e.code, ERR_LIMIT_EXCEEDED);
+}
+END_TEST
+
+START_TEST(names)
+{
+	static const struct {
+		const char *name;
+		enum err_code code; /* ERR_OK: good */
+	} rows[] = { { "a", ERR_OK }, { "Web.2_x-y", ERR_OK }, { "abcdefghijklmnopqrstuv", ERR_OK }, { "abcdefghijklmnopqrstuvw", ERR_INVALID_ID },
+		{ "", ERR_INVALID_ID }, { "../a", ERR_INVALID_ID }, { ".a", ERR_INVALID_ID }, { "a b", ERR_INVALID_ID }, { "high", ERR_BAD_PARAM },
+		{ "medium", ERR_BAD_PARAM }, { "low", ERR_BAD_PARAM }, { "lower", ERR_OK } };
+
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct policy p;
+		struct err e = ERR_INIT;
+
+		ck_assert_int_eq(profile_name_check(rows[i].name, &e), rows[i].code == ERR_OK ? 0 : -1);
+		ck_assert_int_eq(e.code, rows[i].code);
+		ck_assert_int_eq(profile_parse(&p, rows[i].name, "base = high", 11, "f", &e), rows[i].code == ERR_OK ? 0 : -1);
+	}
+}
+END_TEST
+
+/* The table of a process, and what is found in it. */
+START_TEST(own)
+{
+	struct policy p = parsed("base = medium\nrefuse = threads\n"), other = parsed("base = medium\nrefuse = timers\n");
+	char one[POLICY_FINGERPRINT_BYTES + 1], two[POLICY_FINGERPRINT_BYTES + 1];
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(profile_from_name("own", 3), PROFILE_NONE);
+	ck_assert_ptr_null(profile_policy(PROFILE__N));
+	ck_assert_ptr_null(profile_policy(PROFILE_NONE));
+	profile_own_put(PROFILE__N, &p);
+	ck_assert_int_eq(profile_from_name("own", 3), PROFILE__N);
+	ck_assert_str_eq(profile_policy(PROFILE__N)->name, "own");
+	ck_assert_ptr_null(profile_policy((enum profile)(PROFILE__N + 1)));
+	ck_assert_int_eq(profile_wanted("own", &e), PROFILE__N);
+	ck_assert_int_eq(profile_wanted("owm", &e), PROFILE_NONE);
+	ck_assert_int_eq(e.code, ERR_BAD_PARAM);
+	ck_assert_str_eq(e.nearest, "own");
+	ck_assert_int_eq(profile_wanted("\n\xff", &e), PROFILE_NONE);
+	policy_fingerprint(&p, one);
+	policy_fingerprint(&p, two);
+	ck_assert_str_eq(one, two);
+	policy_fingerprint(&other, two);
+	ck_assert_str_ne(one, two);
+	other = p;
+	other.audit = POLICY_AUDIT_FULL;
+	policy_fingerprint(&other, two);
+	ck_assert_str_ne(one, two);
+	ck_assert_uint_eq(strspn(one, "0123456789abcdef"), POLICY_FINGERPRINT_BYTES);
+}
+END_TEST
+
+CHECK_MAIN("profile file", tcase_add_test(tc, alone); tcase_add_test(tc, keys); tcase_add_test(tc, refused); tcase_add_test(tc, sizes);
+	tcase_add_test(tc, names); tcase_add_test(tc, own));

@@ -93,6 +93,8 @@ static void print_settings(struct json_span p)
 	output_pair(stdout, "max_module_size", output_bytes(size));
 	output_pair(stdout, "administrators_only", answer_text(json_get(p, "administrators_only")));
 	output_pair(stdout, "dynamic_code", answer_text(json_get(p, "dynamic_code")));
+	output_pair(stdout, "read_paths", words_text(json_get(p, "read_paths")));
+	output_pair(stdout, "write_paths", words_text(json_get(p, "write_paths")));
 	output_pair(stdout, "namespaces", words_text(json_get(p, "namespaces")));
 	output_pair(stdout, "landlock files", words_text(json_get(landlock, "files")));
 	output_pair(stdout, "landlock network", words_text(json_get(landlock, "network")));

@@ -375,14 +375,6 @@ static void path_plain(char to[LIMIT_PATH_BYTES + 2], const char *path)
 	to[n] = '\0';
 }
 
-/* Is it this folder, or in it? */
-static bool is_within(const char *path, const char *folder)
-{
-	size_t n = strlen(folder);
-
-	return strncmp(path, folder, n) == 0 && (path[n] == '\0' || path[n] == '/');
-}
-
 /* What the runtime folder has is removed when the daemon ends, and at its start: nothing that lasts may lie there, nor may it lie in the
  * state folder, which belongs to control's user. */
 static int check_folders(const struct config *c, struct err *e)
@@ -396,14 +388,14 @@ static int check_folders(const struct config *c, struct err *e)
 		err_set(e, ERR_BAD_PARAM, "state_dir and runtime_dir are the same folder '%s': name another for one of them", state);
 		return err_about(e, "state_dir", -1);
 	}
-	if (is_within(runtime, state)) {
+	if (path_is_within(runtime, state)) {
 		err_set(e, ERR_BAD_PARAM, "runtime_dir '%s' lies in state_dir '%s', which belongs to the control process: name a folder outside of it",
 			runtime, state);
 		return err_about(e, "runtime_dir", -1);
 	}
 	for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
 		(void)snprintf(part, sizeof part, "%s/%s", runtime, parts[i]);
-		if (!is_within(state, part))
+		if (!path_is_within(state, part))
 			continue;
 		err_set(e, ERR_BAD_PARAM, "state_dir '%s' lies in '%s', which the daemon empties at its start and its end: name a folder outside of it",
 			state, part);
@@ -419,4 +411,20 @@ int config_check(const struct config *c, struct err *e)
 	    check_path("runtime_dir", c->runtime_dir, LIMIT_PATH_BYTES - PATH_TAIL, e) == -1)
 		return -1;
 	return check_folders(c, e) == -1 ? -1 : check_uids(c, e);
+}
+
+const char *config_meets(const struct config *c, const char *path)
+{
+	const struct {
+		const char *key, *path;
+	} rows[] = { { "state_dir", c->state_dir }, { "runtime_dir", c->runtime_dir }, { "socket", c->socket_path } };
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		char plain[LIMIT_PATH_BYTES + 2];
+
+		path_plain(plain, rows[i].path);
+		if (path_is_within(plain, path) || path_is_within(path, plain))
+			return rows[i].key;
+	}
+	return NULL;
 }

@@ -56,6 +56,13 @@ bool word_is_text(struct word w)
 	return true;
 }
 
+bool path_is_within(const char *path, const char *folder)
+{
+	size_t n = strlen(folder);
+
+	return strncmp(path, folder, n) == 0 && (path[n] == '\0' || path[n] == '/');
+}
+
 static int find_key(struct word w, const char *const *keys, size_t n_keys, struct err *e)
 {
 	char name[NAME_BYTES + 1];

@@ -24,6 +24,8 @@ bool word_is(struct word w, const char *text);
 bool word_number(struct word w, unsigned base, uint64_t *ret); /* digits and nothing else */
 bool word_is_text(struct word w);                              /* UTF-8, of control characters only \t and \r */
 
+bool path_is_within(const char *path, const char *folder); /* is it this folder, or in it? Of plain absolute paths */
+
 /* What a line gives: its key by its number, its value, which isn't empty. */
 typedef int config_set_fn(void *ctx, size_t key, int64_t line, struct word value, struct err *e);
 

@@ -33,7 +33,7 @@
 		P("follow", PARAM_BOOL, false, 0, 0, NULL, "send what comes next as notifications (false)")
 
 #define PROFILE_RESULT "{profile, base, built_in, fingerprint, network, audit_level, max_module_size, administrators_only, dynamic_code, forbidden, unlisted," \
-	" namespaces, landlock: {files, network, scopes}, operations: [{operation, allowed, refused_with, calls (how many), landlock, help}]}"
+	" read_paths, write_paths, namespaces, landlock: {files, network, scopes}, operations: [{operation, allowed, refused_with, calls (how many), landlock, help}]}"
 #define STATUSES "initializing|compiling|starting|running|reloading|frozen|stopping|stopped|backoff|failed"
 #define TIMEOUT_MAX_MS 86400000
 

@@ -154,11 +154,16 @@ void policy_fingerprint(const struct policy *p, char ret[POLICY_FINGERPRINT_BYTE
 	const uint64_t numbers[] = { p->namespaces, p->forbidden, p->unlisted, p->audit, p->refuse_new_code, p->scratch, p->landlock_fs,
 		p->landlock_net, p->landlock_scopes, p->administrators_only, p->max_module_bytes };
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+	bool writes = false;
 
 	hash_add(&hash, p->name, strlen(p->name) + 1);
 	for (int i = 0; i < OPERATION__N; i++) /* by name: a later version numbers them otherwise */
 		if (p->operations & OPERATION_BIT(i))
 			hash_add(&hash, operations[i].name, strlen(operations[i].name) + 1);
+	for (size_t i = 0; policy_path(p, i, &writes); i++) {
+		hash_add(&hash, policy_path(p, i, &writes), strlen(policy_path(p, i, &writes)) + 1);
+		hash_add(&hash, writes ? "w" : "r", 1);
+	}
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
 		for (unsigned shift = 0; shift < 64; shift += 8)
 			hash_add(&hash, &(uint8_t){ (uint8_t)(numbers[i] >> shift) }, 1);
@@ -187,6 +192,40 @@ bool policy_audit_from_text(const char *text, size_t size, enum policy_audit *re
 	return false;
 }
 
+const char *policy_path(const struct policy *p, size_t i, bool *ret_write)
+{
+	const char *at = p->paths;
+
+	if (i >= (size_t)p->n_read_paths + p->n_write_paths)
+		return NULL;
+	*ret_write = i >= p->n_read_paths;
+	for (; i > 0; i--)
+		at += strlen(at) + 1;
+	return at;
+}
+
+/* As many as it says, each terminated, absolute, and of a length that messages have room for. */
+static int check_paths(const struct policy *p, struct err *e)
+{
+	const char *at = p->paths, *end = p->paths + sizeof p->paths;
+	bool good = p->n_read_paths <= LIMIT_PROFILE_PATHS && p->n_write_paths <= LIMIT_PROFILE_PATHS;
+
+	for (unsigned i = 0; good && i < (unsigned)p->n_read_paths + p->n_write_paths; i++) {
+		size_t size = strnlen(at, (size_t)(end - at));
+
+		good = at[0] == '/' && size <= LIMIT_PATH_BYTES && size < (size_t)(end - at);
+		at += size + 1;
+		good = good && (at < end || i + 1u == (unsigned)p->n_read_paths + p->n_write_paths);
+	}
+	if (!good)
+		return err_set(e, ERR_BAD_PARAM, "profile %s: its paths aren't absolute, or too many", p->name);
+	if (p->n_write_paths > 0 && !(p->operations & OPERATION(FILE_WRITE)))
+		return err_set(e, ERR_BAD_PARAM, "profile %s: it grants paths to write to, and refuses file_write", p->name);
+	if (p->n_read_paths + p->n_write_paths > 0 && p->landlock_fs == 0)
+		return err_set(e, ERR_BAD_PARAM, "profile %s: it sees all files of the machine, and grants some of them", p->name);
+	return 0;
+}
+
 static int check_operations(const struct policy *p, struct err *e)
 {
 	for (int i = 0; i < OPERATION__N; i++) {
@@ -211,6 +250,8 @@ int policy_check(const struct policy *p, struct err *e)
 	if ((unsigned)p->base >= PROFILE__N || p->max_module_bytes == 0 || p->max_module_bytes > LIMIT_OBJECT_BYTES)
 		return err_set(e, ERR_BAD_PARAM, "profile %s: max_module_size is not within 1 to %u, or its base is unknown", p->name, LIMIT_OBJECT_BYTES);
 	if (check_operations(p, e) < 0)
+		return -1;
+	if (check_paths(p, e) < 0)
 		return -1;
 	if (p->namespaces & ~KNOWN_NAMESPACES)
 		return err_set(e, ERR_BAD_PARAM, "profile %s: it wants a namespace of an unknown kind", p->name);

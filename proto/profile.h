@@ -55,7 +55,12 @@ struct policy {
 	uint64_t landlock_fs;     /* LANDLOCK_ACCESS_FS_* to handle; 0: no Landlock for files */
 	uint64_t landlock_net;    /* LANDLOCK_ACCESS_NET_* to handle */
 	uint64_t landlock_scopes; /* LANDLOCK_SCOPE_* */
+	uint8_t n_read_paths, n_write_paths;
+	char paths[LIMIT_PROFILE_PATHS_BYTES]; /* of the machine, each terminated: those that are only read, then those that are written too */
 };
+
+/* The i-th of all granted paths, and whether it may be written; NULL: there are no more. */
+const char *policy_path(const struct policy *p, size_t i, bool *ret_write);
 
 /* The built-in ones; PROFILE_HIGH .. PROFILE_LOW. */
 const struct policy *profile_builtin(enum profile id);

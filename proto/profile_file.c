@@ -9,12 +9,13 @@
 
 #include "proto/config_text.h"
 #include "proto/names.h"
+#include "proto/zygote_wire.h"
 
 #define SOCKETS (OPERATION(NETWORK_CLIENT) | OPERATION(NETWORK_SERVER) | OPERATION(NETWORK_OTHER) | OPERATION(CRYPTO))
 #define CODE    (OPERATION(DYNAMIC_CODE) | OPERATION(EXEC))
 
 enum key { KEY_BASE, KEY_ALLOW, KEY_REFUSE, KEY_NETWORK, KEY_AUDIT_LEVEL, KEY_MAX_MODULE_SIZE, KEY_ADMINISTRATORS_ONLY, KEY_DYNAMIC_CODE,
-	KEY__N };
+	KEY_READ_PATHS, KEY_WRITE_PATHS, KEY__N };
 
 static const char *const key_names[KEY__N] = {
 	[KEY_BASE] = "base",
@@ -25,6 +26,15 @@ static const char *const key_names[KEY__N] = {
 	[KEY_MAX_MODULE_SIZE] = "max_module_size",
 	[KEY_ADMINISTRATORS_ONLY] = "administrators_only",
 	[KEY_DYNAMIC_CODE] = "dynamic_code",
+	[KEY_READ_PATHS] = "read_paths",
+	[KEY_WRITE_PATHS] = "write_paths",
+};
+
+/* In the form of a policy's. */
+struct path_list {
+	uint8_t n;
+	size_t size;
+	char text[LIMIT_PROFILE_PATHS_BYTES];
 };
 
 struct draft {
@@ -34,6 +44,8 @@ struct draft {
 	bool network, administrators_only, dynamic_code;
 	enum policy_audit audit;
 	uint32_t max_module_bytes;
+	struct path_list read, write;
+	const struct profile_paths *paths;
 };
 
 size_t profile_keys(const char **ret_names, size_t room)
@@ -122,6 +134,79 @@ static int set_size(uint32_t *to, struct word w, struct err *e)
 	return 0;
 }
 
+/* Why no profile may grant it, whatever lies there. NULL: no such reason. */
+static const char *path_fault(const char *path, bool writes)
+{
+	/* what hosts have there themselves, or what isn't files */
+	static const char *const never[] = { "/proc", "/sys", ZYGOTE_OBJECTS, ZYGOTE_WRITABLE };
+	static const char *const libraries[] = { "/usr", "/lib", "/lib64" };
+	size_t size = strlen(path);
+
+	if (path[0] != '/')
+		return "doesn't begin with '/'";
+	if (size == 1)
+		return "is the root folder: name what is needed in it";
+	if (size > LIMIT_PATH_BYTES)
+		return "is too long";
+	if (path[size - 1] == '/')
+		return "ends with '/'";
+	for (const char *at = path; *at; at += 1 + strcspn(at + 1, "/"))
+		if (at[1] == '/' || (at[1] == '.' && (at[2] == '/' || !at[2] || (at[2] == '.' && (at[3] == '/' || !at[3])))))
+			return "has an empty part, '.' or '..'";
+	for (size_t i = 0; i < sizeof never / sizeof *never; i++)
+		if (path_is_within(path, never[i]))
+			return "lies where no profile may grant anything";
+	for (size_t i = 0; writes && i < sizeof libraries / sizeof *libraries; i++)
+		if (path_is_within(path, libraries[i]))
+			return "lies among the libraries, which every host loads";
+	return NULL;
+}
+
+static bool has_path(const struct path_list *l, const char *path)
+{
+	const char *at = l->text;
+
+	for (uint8_t i = 0; i < l->n; i++, at += strlen(at) + 1)
+		if (strcmp(at, path) == 0)
+			return true;
+	return false;
+}
+
+static int path_add(const struct draft *d, struct path_list *to, const char *path, bool writes, struct err *e)
+{
+	const char *fault = path_fault(path, writes);
+	size_t size = strlen(path) + 1;
+
+	if (fault)
+		return err_set(e, ERR_BAD_PARAM, "%s %s", path, fault);
+	if (has_path(&d->read, path) || has_path(&d->write, path))
+		return err_set(e, ERR_BAD_PARAM, "%s stands there twice", path);
+	if (to->n == LIMIT_PROFILE_PATHS || d->read.size + d->write.size + size > LIMIT_PROFILE_PATHS_BYTES)
+		return err_set(e, ERR_LIMIT_EXCEEDED, "more than %d paths, or than %d bytes of them", LIMIT_PROFILE_PATHS, LIMIT_PROFILE_PATHS_BYTES);
+	if (d->paths && d->paths->check(d->paths->ctx, path, e) == -1)
+		return err_prefix(e, "%s", path);
+	memcpy(to->text + to->size, path, size);
+	to->size += size;
+	to->n++;
+	return 0;
+}
+
+static int set_paths(const struct draft *d, struct path_list *to, struct word w, bool writes, struct err *e)
+{
+	while (w.size > 0) {
+		char path[LIMIT_PATH_BYTES + 2];
+		struct word one = { w.at, 0 };
+
+		while (one.size < w.size && !strchr(" \t", one.at[one.size]))
+			one.size++;
+		(void)snprintf(path, sizeof path, "%.*s", (int)(one.size < sizeof path ? one.size : sizeof path), one.at);
+		if (path_add(d, to, path, writes, e) == -1)
+			return -1;
+		w = word_trim((struct word){ w.at + one.size, w.size - one.size });
+	}
+	return 0;
+}
+
 static int set_line(void *ctx, size_t key, int64_t line, struct word w, struct err *e)
 {
 	static const char *const bases[] = { "high", "medium", "low" }, *const networks[] = { "none", "host" }, *const answers[] = { "no", "yes" };
@@ -157,6 +242,10 @@ static int set_line(void *ctx, size_t key, int64_t line, struct word w, struct e
 		result = choose(w, "answer (yes, no)", answers, 2, &choice, e);
 		d->dynamic_code = choice == 1;
 		break;
+	case KEY_READ_PATHS:
+		return set_paths(d, &d->read, w, false, e);
+	case KEY_WRITE_PATHS:
+		return set_paths(d, &d->write, w, true, e);
 	case KEY__N:
 		break;
 	}
@@ -255,6 +344,30 @@ static void landlock_leave(struct policy *p, uint64_t operations)
 	}
 }
 
+static int check_paths(const struct draft *d, uint64_t operations, const char *file, struct err *e)
+{
+	enum key key = d->write.n > 0 ? KEY_WRITE_PATHS : KEY_READ_PATHS;
+
+	if (d->read.n + d->write.n == 0)
+		return 0;
+	if (d->base == PROFILE_LOW)
+		err_set(e, ERR_BAD_PARAM, "base = low sees all files of the machine: take base = medium, or leave the paths out");
+	else if (d->write.n > 0 && !(operations & OPERATION(FILE_WRITE)))
+		err_set(e, ERR_BAD_PARAM, "the operation file_write is refused (line %lld): make them read_paths, or don't refuse it",
+			(long long)d->line[KEY_REFUSE]);
+	else
+		return 0;
+	return blame(d, key, file, e);
+}
+
+static void paths_put(struct policy *p, const struct draft *d)
+{
+	p->n_read_paths = d->read.n;
+	p->n_write_paths = d->write.n;
+	memcpy(p->paths, d->read.text, d->read.size);
+	memcpy(p->paths + d->read.size, d->write.text, d->write.size);
+}
+
 static int combine(const struct draft *d, struct policy *p, const char *file, struct err *e)
 {
 	const struct policy *base = profile_builtin(d->base);
@@ -265,9 +378,10 @@ static int combine(const struct draft *d, struct policy *p, const char *file, st
 		return -1;
 	if (d->line[KEY_DYNAMIC_CODE])
 		asked = d->dynamic_code ? asked | OPERATION(DYNAMIC_CODE) : asked & ~OPERATION(DYNAMIC_CODE);
-	if (check_network(d, network, asked, file, e) == -1)
+	if (check_network(d, network, asked, file, e) == -1 || check_paths(d, asked, file, e) == -1)
 		return -1;
 	p->operations = asked;
+	paths_put(p, d);
 	p->refuse_new_code = base->refuse_new_code && !(asked & CODE);
 	landlock_leave(p, asked & (OPERATION(EXEC) | SOCKETS));
 	if (d->line[KEY_AUDIT_LEVEL])
@@ -279,9 +393,10 @@ static int combine(const struct draft *d, struct policy *p, const char *file, st
 	return policy_check(p, e) == -1 ? err_prefix(e, "%s", file) : 0;
 }
 
-int profile_parse(struct policy *ret, const char *name, const char *text, size_t size, const char *file, struct err *e)
+int profile_parse(struct policy *ret, const char *name, const char *text, size_t size, const char *file, const struct profile_paths *paths,
+	struct err *e)
 {
-	struct draft d = { .base = PROFILE_NONE };
+	struct draft d = { .base = PROFILE_NONE, .paths = paths };
 	struct policy p;
 
 	if (profile_name_check(name, e) == -1)

@@ -13,11 +13,18 @@
 
 #define PROFILE_FILE_SUFFIX ".profile"
 
+/* Who can look at the machine says of each path whether it may be granted; err without the path. NULL: nobody can (a client's text). */
+struct profile_paths {
+	int (*check)(void *ctx, const char *path, struct err *e);
+	void *ctx;
+};
+
 /* An id that no built-in profile has, and not too long. */
 int profile_name_check(const char *name, struct err *e);
 /* The whole policy; it has passed policy_check. -1 with err: FILE:LINE, which key, what is wrong or contradicts what, and what to write
  * instead; name = key, offset = line. file is only for messages. */
-int profile_parse(struct policy *ret, const char *name, const char *text, size_t size, const char *file, struct err *e);
+int profile_parse(struct policy *ret, const char *name, const char *text, size_t size, const char *file, const struct profile_paths *paths,
+	struct err *e);
 size_t profile_keys(const char **ret_names, size_t room); /* how many keys there are; fills at most room names */
 
 #endif

@@ -90,8 +90,20 @@ static void namespaces_text(const struct policy *p, char *to, size_t room)
 			put += (size_t)snprintf(to + put, room - put, "%s%s", put ? " " : "", b->name);
 }
 
-#define N_SETTINGS    9
-#define SETTING_BYTES 64
+static void paths_text(const struct policy *p, bool writes, char *to, size_t room)
+{
+	const char *path;
+	size_t put = 0;
+	bool its = false;
+
+	to[0] = '\0';
+	for (size_t i = 0; (path = policy_path(p, i, &its)) && put < room; i++)
+		if (its == writes)
+			put += (size_t)snprintf(to + put, room - put, "%s%s", put ? " " : "", path);
+}
+
+#define N_SETTINGS    11
+#define SETTING_BYTES (LIMIT_PROFILE_PATHS_BYTES + 1)
 
 static void settings_text(const struct policy *p, char texts[N_SETTINGS][SETTING_BYTES])
 {
@@ -106,10 +118,12 @@ static void settings_text(const struct policy *p, char texts[N_SETTINGS][SETTING
 	(void)snprintf(texts[6], SETTING_BYTES, "%s", forbidden_text(p));
 	(void)snprintf(texts[7], SETTING_BYTES, "%s", unlisted_text(p));
 	namespaces_text(p, texts[8], SETTING_BYTES);
+	paths_text(p, false, texts[9], SETTING_BYTES);
+	paths_text(p, true, texts[10], SETTING_BYTES);
 }
 
 static const char *const setting_names[N_SETTINGS] = { "base", "network", "audit_level", "max_module_size", "administrators_only", "dynamic_code",
-	"forbidden", "unlisted", "namespaces" };
+	"forbidden", "unlisted", "namespaces", "read_paths", "write_paths" };
 
 /* ---- one ---- */
 
@@ -132,6 +146,18 @@ static void operation_json(struct json_out *o, const struct control *c, const st
 	json_out_object_end(o);
 }
 
+static void paths_json(struct json_out *o, const char *member, const struct policy *p, bool writes)
+{
+	const char *path;
+	bool its = false;
+
+	json_out_array(o, member);
+	for (size_t i = 0; (path = policy_path(p, i, &its)); i++)
+		if (its == writes)
+			json_out_text(o, NULL, path);
+	json_out_array_end(o);
+}
+
 static const struct rpc_done *answer_policy(const struct control *c, struct rpc_request *r, const struct policy *p, bool built_in)
 {
 	struct buf b = BUF_INIT;
@@ -141,6 +167,8 @@ static const struct rpc_done *answer_policy(const struct control *c, struct rpc_
 	settings_json(&o, p, built_in);
 	json_out_text(&o, "forbidden", forbidden_text(p));
 	json_out_text(&o, "unlisted", unlisted_text(p));
+	paths_json(&o, "read_paths", p, false);
+	paths_json(&o, "write_paths", p, true);
 	names_json(&o, "namespaces", namespace_bits, p->namespaces);
 	json_out_object(&o, "landlock");
 	names_json(&o, "files", fs_bits, p->landlock_fs);
@@ -204,7 +232,7 @@ const struct rpc_done *profile_validate(struct control *c, struct rpc_request *r
 	struct policy p;
 
 	(void)snprintf(file, sizeof file, "%s" PROFILE_FILE_SUFFIX, name);
-	return profile_parse(&p, name, text, strlen(text), file, &e) < 0 ? rpc_error(r, &e, NULL) : answer_policy(c, r, &p, false);
+	return profile_parse(&p, name, text, strlen(text), file, NULL, &e) < 0 ? rpc_error(r, &e, NULL) : answer_policy(c, r, &p, false);
 }
 
 static void differences_json(struct json_out *o, const struct policy *a, const struct policy *b)

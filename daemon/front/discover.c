@@ -38,7 +38,7 @@ static const struct {
 		" security: [$protection]~, compiler?: {warnings: s}}" },
 	{ "budget", "{used: i, allowed: i, period_ms: i, frees_in_ms: i, resets_in_ms: i}" },
 	{ "profile", "{profile: s, base: s, built_in: b, fingerprint: s, network: s, audit_level: s, max_module_size: i, administrators_only: b, dynamic_code: b,"
-		" forbidden: s, unlisted: s, namespaces: [s], landlock: {files: [s], network: [s], scopes: [s]},"
+		" forbidden: s, unlisted: s, read_paths: [s], write_paths: [s], namespaces: [s], landlock: {files: [s], network: [s], scopes: [s]},"
 		" operations: [{operation: s, allowed: b, refused_with: s, calls: i, landlock: [s], help: s}]}" },
 	{ "row", "{id: s, status: s, status_reason: s~, owner: i, module: s~, version: i~, pid: i~, restart_count: i, created_at: i,"
 		" group: s~, profile: s, labels: o, budget?: $budget}" }, /* budget: in group.tree */

@@ -413,7 +413,8 @@ static const char *hint(enum protection p)
 /* Which of the two: a process with or without a zygote. Without one nothing was tried. */
 static void row_fill(const struct confine *c, enum protection p, struct fact *f)
 {
-	(void)snprintf(f->asked, sizeof f->asked, "%s", rows[p].asked);
+	(void)snprintf(f->asked, sizeof f->asked, "%s%s", rows[p].asked,
+		p == PROTECTION_FILES && profile_policy(c->profile)->paths[0] ? ", granted paths" : "");
 	if (walls.left_out & PROTECTION_BIT(p))
 		(void)snprintf(f->why, sizeof f->why, "left out by --weaken");
 	else if (walls.stand && (walls.lost & PROTECTION_BIT(p)))

@@ -204,7 +204,7 @@ static int file_apply(struct config *c, const char *path, bool may_lack, struct 
 }
 
 /* Beside the configuration. An ordinary user who names none has none. */
-static int own_profiles(const struct options *o, struct err *e)
+static int own_profiles(const struct options *o, const struct config *c, struct err *e)
 {
 	const char *file = o->config ? o->config : geteuid() == 0 ? CONFIG_FILE : NULL, *slash = file ? strrchr(file, '/') : NULL;
 	char folder[LIMIT_PATH_BYTES + 1];
@@ -215,7 +215,7 @@ static int own_profiles(const struct options *o, struct err *e)
 	n = slash ? snprintf(folder, sizeof folder, "%.*s", (int)(slash - file), file) : snprintf(folder, sizeof folder, ".");
 	if (n < 0 || (size_t)n >= sizeof folder)
 		return err_set(e, ERR_BAD_PARAM, "--config: a path of at most %d bytes fits", LIMIT_PATH_BYTES);
-	return profiles_load(folder, e);
+	return profiles_load(folder, c, e);
 }
 
 /* A relative path of the command line is the caller's: made absolute here, since processes run in other folders. */
@@ -235,15 +235,13 @@ static int path_set(char *to, size_t room, const char *from, const char *option,
 	return 0;
 }
 
-int options_config(const struct options *o, struct config *c, struct err *e)
+static int config_read(const struct options *o, struct config *c, struct err *e)
 {
 	struct config standard;
 
 	config_defaults(&standard, geteuid());
 	*c = standard;
 	if (o->config ? file_apply(c, o->config, false, e) == -1 : geteuid() == 0 && file_apply(c, CONFIG_FILE, true, e) == -1)
-		return -1;
-	if (own_profiles(o, e) == -1)
 		return -1;
 	if (o->runtime_dir && path_set(c->runtime_dir, sizeof c->runtime_dir, o->runtime_dir, "--runtime-dir", e) == -1)
 		return -1;
@@ -259,4 +257,9 @@ int options_config(const struct options *o, struct config *c, struct err *e)
 			return err_set(e, ERR_BAD_PARAM, "%s is too long for a socket in it: name one with --socket", c->runtime_dir);
 	}
 	return config_check(c, e);
+}
+
+int options_config(const struct options *o, struct config *c, struct err *e)
+{
+	return config_read(o, c, e) == -1 ? -1 : own_profiles(o, c, e);
 }

@@ -6,10 +6,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "proto/fd.h"
@@ -100,9 +103,27 @@ static int names_read(int folder_fd, const char *shown, struct names *names, str
 	return result;
 }
 
-static int profile_load(int folder_fd, const char *folder, const char *file, enum profile id, struct err *e)
+/* What is granted is there, is no link, and isn't the daemon's own. */
+static int path_check(void *ctx, const char *path, struct err *e)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+	autoclose int fd = -1;
+	struct stat st;
+
+	if (config_meets(ctx, path))
+		return err_set(e, ERR_BAD_PARAM, "it meets %s of the daemon itself", config_meets(ctx, path));
+	fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+	if (fd == -1 && errno == ELOOP)
+		return err_set(e, ERR_BAD_PARAM, "a part of it is a symbolic link: name where it leads to");
+	if (fd == -1 || fstat(fd, &st) == -1)
+		return err_sys(e, ERR_BAD_PARAM, "it can't be looked at");
+	return S_ISDIR(st.st_mode) || S_ISREG(st.st_mode) ? 0 : err_set(e, ERR_BAD_PARAM, "it is neither a folder nor a regular file");
+}
+
+static int profile_load(const struct config *c, int folder_fd, const char *folder, const char *file, enum profile id, struct err *e)
 {
 	char shown[LIMIT_PATH_BYTES + sizeof "/" + NAME_MAX + 1], name[NAME_MAX + 1];
+	const struct profile_paths paths = { path_check, (void *)(uintptr_t)c };
 	struct policy p;
 	size_t size;
 	char *text;
@@ -113,14 +134,14 @@ static int profile_load(int folder_fd, const char *folder, const char *file, enu
 	text = trusted_read(folder_fd, file, "profile", shown, LIMIT_PROFILE_BYTES, &size, e);
 	if (!text)
 		return -1;
-	result = profile_parse(&p, name, text, size, shown, e);
+	result = profile_parse(&p, name, text, size, shown, &paths, e);
 	if (result == 0)
 		profile_own_put(id, &p);
 	free(text);
 	return result;
 }
 
-int profiles_load(const char *folder, struct err *e)
+int profiles_load(const char *folder, const struct config *c, struct err *e)
 {
 	char path[LIMIT_PATH_BYTES + sizeof "/profiles.d"];
 	struct names names = { .n = 0 };
@@ -140,7 +161,7 @@ int profiles_load(const char *folder, struct err *e)
 	if (names_read(fd, path, &names, e) == -1)
 		return -1;
 	for (size_t i = 0; i < names.n; i++)
-		if (profile_load(fd, path, names.of[i], (enum profile)(PROFILE__N + i), e) == -1)
+		if (profile_load(c, fd, path, names.of[i], (enum profile)(PROFILE__N + i), e) == -1)
 			return -1;
 	return 0;
 }

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 
+#include "proto/config.h"
 #include "proto/err.h"
 
 /* The whole of a regular file, terminated; the caller frees it. name: relative to folder_fd (AT_FDCWD), no link. what, shown: for
@@ -16,6 +17,6 @@ int trusted_folder(const char *path, const char *what, struct err *e);
 
 /* The own profiles: FOLDER/profiles.d/NAME.profile become known to this process (profile_own_put), in the order of their names. A folder
  * that isn't there has none. -1 with err on the first bad one: none may be left out in silence. */
-int profiles_load(const char *folder, struct err *e);
+int profiles_load(const char *folder, const struct config *c, struct err *e);
 
 #endif

@@ -11,7 +11,7 @@
 static int parse(struct policy *p, const char *text, struct err *e)
 {
 	*e = (struct err)ERR_INIT;
-	return profile_parse(p, "own", text, strlen(text), "own.profile", e);
+	return profile_parse(p, "own", text, strlen(text), "own.profile", NULL, e);
 }
 
 static struct policy parsed(const char *text)
@@ -68,9 +68,9 @@ START_TEST(keys)
 	ck_assert(!p.refuse_new_code && !(p.landlock_fs & LL_FS_EXECUTE));
 	p = parsed("base = low\nrefuse = exec\nadministrators_only = no\nnetwork = host\naudit_level = full\n");
 	ck_assert(!(p.operations & OPERATION(EXEC)) && !p.administrators_only && p.audit == POLICY_AUDIT_FULL);
-	ck_assert_uint_eq(profile_keys(names, 32), 8);
+	ck_assert_uint_eq(profile_keys(names, 32), 10);
 	ck_assert_str_eq(names[0], "base");
-	ck_assert_uint_eq(profile_keys(NULL, 0), 8);
+	ck_assert_uint_eq(profile_keys(NULL, 0), 10);
 }
 END_TEST
 
@@ -139,8 +139,8 @@ START_TEST(sizes)
 
 	memset(text, '#', sizeof text);
 	memcpy(text, "base = high\n", 12);
-	ck_assert_int_eq(profile_parse(&p, "own", text, LIMIT_PROFILE_BYTES, "f", &e), 0);
-	ck_assert_int_eq(profile_parse(&p, "own", text, LIMIT_PROFILE_BYTES + 1, "f", &e), -1);
+	ck_assert_int_eq(profile_parse(&p, "own", text, LIMIT_PROFILE_BYTES, "f", NULL, &e), 0);
+	ck_assert_int_eq(profile_parse(&p, "own", text, LIMIT_PROFILE_BYTES + 1, "f", NULL, &e), -1);
 	ck_assert_int_eq(e.code, ERR_LIMIT_EXCEEDED);
 }
 END_TEST
@@ -160,7 +160,7 @@ START_TEST(names)
 
 		ck_assert_int_eq(profile_name_check(rows[i].name, &e), rows[i].code == ERR_OK ? 0 : -1);
 		ck_assert_int_eq(e.code, rows[i].code);
-		ck_assert_int_eq(profile_parse(&p, rows[i].name, "base = high", 11, "f", &e), rows[i].code == ERR_OK ? 0 : -1);
+		ck_assert_int_eq(profile_parse(&p, rows[i].name, "base = high", 11, "f", NULL, &e), rows[i].code == ERR_OK ? 0 : -1);
 	}
 }
 END_TEST

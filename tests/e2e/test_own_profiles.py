@@ -3,10 +3,12 @@
 """Profiles of the administrator's: what a file says is what the kernel does; bad files; one that is gone; audit levels; the verbs."""
 import json
 import os
+import shutil
 import subprocess
+import tempfile
 import unittest
 
-from harness import BUILD, COUNTER1, COUNTER2, DEADLINE_S, IS_ROOT, OTHER_UID, Case, Daemon, OwnCase, ctl, main, module, needs_root, wait_for
+from harness import BUILD, COUNTER1, COUNTER2, DEADLINE_S, IS_ROOT, OTHER_UID, Case, Daemon, OwnCase, RpcError, ctl, main, module, needs_root, wait_for
 
 PROFILES = {
     "calm": "base = medium\nrefuse = threads\n",
@@ -213,6 +215,101 @@ class AsUser(Ordinary, Case):
         cls.daemon = UserDaemon(config=cls.config, profiles=cls.profiles)
 
 
+class Paths(OwnCase):
+    """Parts of the machine that a profile grants."""
+
+    def setUp(self):
+        super().setUp()
+        self.folder = tempfile.mkdtemp(prefix="sbxpaths")
+        self.addCleanup(shutil.rmtree, self.folder)
+        os.chmod(self.folder, 0o755)
+        for name in ("read", "write", "write/none", "other"):
+            os.mkdir(self.path(name))
+            os.chmod(self.path(name), 0o1777)
+        for name in ("read/file", "write/none/file", "one", "other/file"):
+            with open(self.path(name), "w") as f:
+                f.write("text\n" * 1000)
+            os.chmod(self.path(name), 0o666)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def text(self, more=""):
+        return "base = medium\nread_paths = %s %s\t%s\nwrite_paths = %s\n%s" % (
+            self.path("write/none"), self.path("read"), self.path("one"), self.path("write"), more)
+
+    def try_all(self, daemon):
+        with daemon.client() as c:
+            info = c.create("a", module("refused"), profile="own", restart="temporary")
+            has_root = any(r["protection"] == "own root" and r["got"] != "none" for r in info["security"])
+            for name, can_read, can_write in (("read/file", True, False), ("one", True, False), ("write/new", True, True),
+                                              ("write/none/file", True, False), ("read/new", False, False), ("other/file", False, False)):
+                with self.subTest(name=name):
+                    wrote = c.call("a", "append", path=self.path(name))["errno"]
+                    self.assertEqual(wrote == "", can_write, wrote)
+                    self.assertEqual(c.call("a", "open", path=self.path(name))["errno"] == "", can_read)
+            self.assertEqual(os.path.getsize(self.path("write/new")), 1)
+            self.assertEqual(c.call("a", "open", path="/etc/passwd"), {"errno": "ENOENT" if has_root else "EACCES"})
+            if has_root:
+                self.assertEqual(c.call("a", "map_code", path=self.path("read/file"))["errno"], "EPERM")  # mounted noexec
+            files, = [r for r in c.info("a")["security"] if r["protection"] == "files"]
+            self.assertIn("granted paths", files["asked"])
+            shown = c.rpc("profile.show", profile="own")
+            self.assertEqual((shown["read_paths"], shown["write_paths"]),
+                             ([self.path("write/none"), self.path("read"), self.path("one")], [self.path("write")]))
+            self.assertEqual([s["setting"] for s in c.rpc("profile.diff", a="medium", b="own")["settings"]], ["read_paths", "write_paths"])
+            c.create("b", COUNTER1)
+            c.destroy("a")
+
+    def test_as_started(self):
+        self.try_all(self.own_daemon(config="", profiles={"own": self.text()}))
+
+    @needs_root()
+    def test_as_user(self):
+        daemon = UserDaemon(config="", profiles={"own": self.text()})
+        self.daemons.append(daemon)
+        self.try_all(daemon)
+
+    def test_code_from_there(self):
+        daemon = self.own_daemon(config="", profiles={"own": self.text("dynamic_code = yes\n")})
+        with daemon.client() as c:
+            c.create("a", module("refused"), profile="own")
+            self.assertEqual(c.call("a", "map_code", path=self.path("read/file")), {"errno": ""})
+
+    def test_one_that_goes(self):
+        """No host begins without what it was promised, and none loses a wall for it."""
+        daemon = self.own_daemon(config="", profiles={"own": "base = medium\nread_paths = %s\n" % self.path("other")})
+        shutil.rmtree(self.path("other"))
+        with daemon.client() as c:
+            with self.assertRaises(RpcError) as caught:
+                c.create("a", module("refused"), profile="own")
+            self.assertEqual(caught.exception.code, "start_failed")
+            self.assertIn("granted paths", str(caught.exception.error))
+            self.assertEqual(c.ids(), [])
+            row, = [p for p in c.rpc("daemon.doctor")["profiles"] if p["profile"] == "own"]
+            self.assertEqual((row["works"], row["step"]), (False, "granted paths"))
+            os.mkdir(self.path("other"))
+            c.create("a", module("refused"), profile="own")
+
+    def test_bad_ones(self):
+        daemon = self.own_daemon(config="", profiles={})
+        os.symlink(self.path("read"), self.path("link"))
+        os.mkfifo(self.path("fifo"))
+        for key, path, says in (("read", self.path("nothing"), "No such file"), ("read", self.path("link"), "symbolic link"),
+                                ("read", self.path("link/file"), "symbolic link"), ("write", self.path("fifo"), "neither a folder nor a regular file"),
+                                ("read", daemon.state, "it meets state_dir"), ("read", daemon.folder, "it meets state_dir"),
+                                ("write", os.path.join(daemon.runtime, "objects"), "it meets runtime_dir"), ("read", daemon.socket, "it meets socket"),
+                                ("read", "/", "is the root folder"), ("read", "/proc/self", "no profile may grant"), ("write", "/usr/lib", "among the libraries"),
+                                ("read", "etc", "doesn't begin"), ("read", "/etc/../etc", "'..'")):
+            with self.subTest(path=path):
+                daemon.write_profile("own", "base = medium\n%s_paths = %s\n" % (key, path))
+                r = subprocess.run([*daemon.argv(), "--check-config"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                   timeout=DEADLINE_S, check=False)
+                self.assertEqual(r.returncode, 2, r.stderr)
+                self.assertIn("own.profile:2: %s_paths: %s" % (key, path), r.stderr)
+                self.assertIn(says, r.stderr)
+
+
 class Rights(Case):
     """Of whoever isn't an administrator."""
 
@@ -256,7 +353,7 @@ class Restarts(OwnCase):
             self.assertIsNone(info["pid"])
             self.assertIsNone(info["profile_fingerprint"])
             self.assertIn("calm.profile", info["status_reason"])
-            with self.assertRaises(Exception) as caught:
+            with self.assertRaises(RpcError) as caught:
                 c.rpc("sandbox.start", id="a")
             self.assertEqual(caught.exception.code, "start_failed")
             self.assertIn("put calm.profile back", str(caught.exception.error))

@@ -2,6 +2,7 @@
  *
  * Profiles as texts: what each key comes to, that order doesn't matter, and that each contradiction is refused with its line and the
  * reason. */
+#include <stdio.h>
 #include <string.h>
 
 #include "proto/landlock_abi.h"
@@ -111,6 +112,20 @@ static const struct bad {
 	{ "base = medium\ndynamic_code = maybe\n", 2, "is no answer (yes, no)", "" },
 	{ "base = medium\ndynamic_code = yes\nrefuse = dynamic_code\n", 2, "yes, and line 3 refuses the operation dynamic_code", "" },
 	{ "base = medium\nallow = exec\ndynamic_code = no\n", 3, "no, and line 2 allows the operation exec, which makes new code", "" },
+	{ "base = medium\nread_paths = etc\n", 2, "read_paths: etc doesn't begin with '/'", "" },
+	{ "base = medium\nread_paths = /\n", 2, "/ is the root folder", "" },
+	{ "base = medium\nread_paths = /etc/\n", 2, "/etc/ ends with '/'", "" },
+	{ "base = medium\nread_paths = /a //b\n", 2, "//b has an empty part", "" },
+	{ "base = medium\nread_paths = /a/./b\n", 2, "'.' or '..'", "" },
+	{ "base = medium\nread_paths = /a/..\n", 2, "'.' or '..'", "" },
+	{ "base = medium\nread_paths = /sys/kernel\n", 2, "/sys/kernel lies where no profile", "" },
+	{ "base = medium\nread_paths = /objects\n", 2, "/objects lies where no profile", "" },
+	{ "base = medium\nwrite_paths = /rw\n", 2, "/rw lies where no profile", "" },
+	{ "base = medium\nwrite_paths = /usr/lib/x\n", 2, "/usr/lib/x lies among the libraries", "" },
+	{ "base = medium\nread_paths = /a /b\nwrite_paths = /b\n", 3, "/b stands there twice", "" },
+	{ "base = medium\nread_paths = /1 /2 /3 /4 /5 /6 /7 /8 /9\n", 2, "more than 8 paths", "" },
+	{ "base = low\nread_paths = /a\n", 2, "base = low sees all files", "" },
+	{ "base = medium\nwrite_paths = /a\nrefuse = file_write\n", 2, "the operation file_write is refused (line 3)", "" },
 	{ "base = low\ndynamic_code = no\n", 2, "can't refuse new code: take base = medium", "" },
 };
 
@@ -142,6 +157,57 @@ START_TEST(sizes)
 	ck_assert_int_eq(profile_parse(&p, "own", text, LIMIT_PROFILE_BYTES, "f", NULL, &e), 0);
 	ck_assert_int_eq(profile_parse(&p, "own", text, LIMIT_PROFILE_BYTES + 1, "f", NULL, &e), -1);
 	ck_assert_int_eq(e.code, ERR_LIMIT_EXCEEDED);
+}
+END_TEST
+
+static int check_path(void *ctx, const char *path, struct err *e)
+{
+	return strcmp(path, ctx) == 0 ? err_set(e, ERR_BAD_PARAM, "is taken") : 0;
+}
+
+START_TEST(paths)
+{
+	static char text[2048], long_one[LIMIT_PATH_BYTES + 2], taken[] = "/srv/b";
+	const struct profile_paths looks = { check_path, taken };
+	struct policy p = parsed("base = medium\nwrite_paths = /srv/b\nread_paths = /srv/a.b/..c  /.x\t/home/...\n");
+	struct err e;
+	bool writes;
+
+	ck_assert_uint_eq(p.n_read_paths, 3);
+	ck_assert_uint_eq(p.n_write_paths, 1);
+	ck_assert_str_eq(policy_path(&p, 0, &writes), "/srv/a.b/..c");
+	ck_assert(!writes);
+	ck_assert_str_eq(policy_path(&p, 2, &writes), "/home/...");
+	ck_assert_str_eq(policy_path(&p, 3, &writes), "/srv/b");
+	ck_assert(writes);
+	ck_assert_ptr_null(policy_path(&p, 4, &writes));
+	e = (struct err)ERR_INIT;
+	ck_assert_int_eq(profile_parse(&p, "own", "base = high\nread_paths = /srv/a /srv/b\n", 39, "f", &looks, &e), -1);
+	ck_assert_str_eq(e.text, "f:2: read_paths: /srv/b: is taken");
+	ck_assert_int_eq(profile_parse(&p, "own", "base = high\nread_paths = /srv/a\n", 32, "f", &looks, &e), 0);
+	memset(long_one, 'x', LIMIT_PATH_BYTES);
+	long_one[0] = '/';
+	for (int n = 1; n <= 5; n++) { /* four of the longest fit */
+		size_t used = (size_t)snprintf(text, sizeof text, "base = high\nread_paths =");
+
+		for (int i = 0; i < n; i++) {
+			long_one[1] = (char)('a' + i);
+			used += (size_t)snprintf(text + used, sizeof text - used, " %s", long_one);
+		}
+		ck_assert_int_eq(parse(&p, text, &e), n <= 4 ? 0 : -1);
+	}
+	long_one[LIMIT_PATH_BYTES] = 'x';
+	(void)snprintf(text, sizeof text, "base = high\nread_paths = %s", long_one);
+	ck_assert_int_eq(parse(&p, text, &e), -1);
+	ck_assert(strstr(e.text, "is too long"));
+	p = parsed("base = high\nread_paths = /a\n");
+	p.n_write_paths = 1; /* an empty one follows */
+	ck_assert_int_eq(policy_check(&p, &e), -1);
+	p.n_write_paths = 0;
+	memset(p.paths, '/', sizeof p.paths);
+	ck_assert_int_eq(policy_check(&p, &e), -1);
+	p.n_read_paths = LIMIT_PROFILE_PATHS + 1;
+	ck_assert_int_eq(policy_check(&p, &e), -1);
 }
 END_TEST
 
@@ -198,4 +264,4 @@ START_TEST(own)
 END_TEST
 
 CHECK_MAIN("profile file", tcase_add_test(tc, alone); tcase_add_test(tc, keys); tcase_add_test(tc, refused); tcase_add_test(tc, sizes);
-	tcase_add_test(tc, names); tcase_add_test(tc, own));
+	tcase_add_test(tc, names); tcase_add_test(tc, own); tcase_add_test(tc, paths));

@@ -174,8 +174,8 @@ const struct verb verbs[] = {
 			 "status 0 at SIGINT and when its output is closed.", .example = "sandboxctl events -f --sandbox web --type reload.",
 		.own = { { .letter = 'n', .param = "limit" }, { .letter = 'f', .param = "follow" }, { .name = "since", .param = "since_seq" } } },
 	{ .name = "audit", .method = METHOD_AUDIT_READ, .run = cmd_events_run, .operands = "",
-		.notes = "Types: denied.right denied.owner denied.limit denied.call denied.object denied.strict denied.reload, and changed under profiles\n"
-			 "with full audit. -n, -f, --since and the end are as those of events.",
+		.notes = "Types: denied.right denied.owner denied.limit denied.call denied.object denied.strict denied.reload, and changed where\n"
+			 "the audit level is full. -n, -f, --since and the end are as those of events.",
 		.example = "sandboxctl audit --since 1h --type denied.",
 		.own = { { .letter = 'n', .param = "limit" }, { .letter = 'f', .param = "follow" }, { .name = "since", .param = "since_seq" } } },
 	{ .name = "profile-list", .method = METHOD_PROFILE_LIST, .run = cmd_profile_list_run, .operands = "",

@@ -66,7 +66,7 @@ struct walk {
 	struct option known[OPTIONS_MAX];
 	size_t n_known;
 	struct err *e;
-	const char *prefix; /* the word `group` or `state` came, its verb follows; NULL: none */
+	const char *prefix; /* the word `group`, `state` or `profile` came, its verb follows; NULL: none */
 };
 
 static int unknown_option(struct walk *w, const char *name, size_t size)
@@ -196,7 +196,7 @@ static int letters(struct walk *w, const char *text)
 /* `group create` is group-create. */
 static const char *prefix_of(const char *text)
 {
-	static const char *const prefixes[] = { "group", "state" };
+	static const char *const prefixes[] = { "group", "state", "profile" };
 
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
 		if (strcmp(text, prefixes[i]) == 0)

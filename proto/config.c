@@ -8,10 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/names.h"
-#include "proto/utf8.h"
+#include "proto/config_text.h"
 
-#define NAME_BYTES     32    /* longer words aren't keys */
 /* "/objects/", an id, "/", a 20-digit serial and ".so" behind the runtime folder fit into LIMIT_PATH_BYTES */
 #define PATH_TAIL      97
 #define UID_LEAST      1000  /* below are the system's own users */
@@ -144,39 +142,6 @@ void config_defaults(struct config *c, uid_t uid)
 
 /* ---- one value ---- */
 
-struct word {
-	const char *at;
-	size_t size;
-};
-
-static struct word trim(struct word w)
-{
-	while (w.size > 0 && strchr(" \t\r", w.at[0])) {
-		w.at++;
-		w.size--;
-	}
-	while (w.size > 0 && strchr(" \t\r", w.at[w.size - 1]))
-		w.size--;
-	return w;
-}
-
-static bool number(struct word w, unsigned base, uint64_t *ret)
-{
-	uint64_t value = 0;
-
-	if (w.size == 0)
-		return false;
-	for (size_t i = 0; i < w.size; i++) {
-		unsigned digit = (unsigned)(unsigned char)w.at[i] - '0';
-
-		if (digit >= base || value > (UINT64_MAX - digit) / base)
-			return false;
-		value = value * base + digit;
-	}
-	*ret = value;
-	return true;
-}
-
 static int set_path(char *to, size_t room, struct word w, struct err *e)
 {
 	if (w.size >= room)
@@ -193,7 +158,7 @@ static int set_number(const struct key *k, void *field, struct word w, struct er
 	bool octal = k->kind == KIND_MODE;
 	uint64_t value;
 
-	if (!number(w, octal ? 8 : 10, &value))
+	if (!word_number(w, octal ? 8 : 10, &value))
 		return err_set(e, ERR_BAD_PARAM, "'%.*s' is not %s number", (int)(w.size > 40 ? 40 : w.size),
 			w.at, octal ? "an octal" : "a decimal");
 	if (octal && value > k->max)
@@ -224,7 +189,7 @@ static bool look_up(const char *text, size_t size, struct word name, uint64_t *r
 			colon = memchr(password + 1, ':', (size_t)(line_end - password - 1));
 		if (colon)
 			last = memchr(colon + 1, ':', (size_t)(line_end - colon - 1));
-		if (last && number((struct word){ colon + 1, (size_t)(last - colon - 1) }, 10, ret))
+		if (last && word_number((struct word){ colon + 1, (size_t)(last - colon - 1) }, 10, ret))
 			return true;
 		at = line_end + 1;
 	}
@@ -237,7 +202,7 @@ static int who(const struct config_names *names, bool is_group, struct word w, u
 	const char *what = is_group ? "group" : "user";
 	int shown = (int)(w.size > 40 ? 40 : w.size);
 
-	if (number(w, 10, ret))
+	if (word_number(w, 10, ret))
 		return *ret <= max ? 0 : err_set(e, ERR_BAD_PARAM, "'%.*s' is not a %s's number", shown, w.at, what);
 	if (!names || w.size == 0 || memchr(w.at, ':', w.size) || (w.at[0] >= '0' && w.at[0] <= '9'))
 		return err_set(e, ERR_BAD_PARAM, "'%.*s' is not a %s's number", shown, w.at, what);
@@ -255,7 +220,7 @@ static int set_users(const struct key *k, const struct config_names *names, bool
 
 	for (;;) {
 		const char *comma = memchr(w.at, ',', w.size);
-		struct word one = trim((struct word){ w.at, comma ? (size_t)(comma - w.at) : w.size });
+		struct word one = word_trim((struct word){ w.at, comma ? (size_t)(comma - w.at) : w.size });
 		uint64_t value;
 
 		if (who(names, are_groups, one, k->max, &value, e) == -1)
@@ -277,8 +242,6 @@ static int set_value(struct config *c, const struct key *k, const struct config_
 	char *field = (char *)c + k->offset;
 	uint64_t value;
 
-	if (w.size == 0)
-		return err_set(e, ERR_BAD_PARAM, "has no value");
 	switch (k->kind) {
 	case KIND_PATH:
 		return set_path(field, k->size, w, e);
@@ -306,79 +269,17 @@ static int set_value(struct config *c, const struct key *k, const struct config_
 
 /* ---- lines ---- */
 
-static int find_key(struct word w, struct err *e)
+struct draft {
+	struct config *config;
+	const struct config_names *names;
+};
+
+static int set_line(void *ctx, size_t key, int64_t line, struct word value, struct err *e)
 {
-	const char *names[N_KEYS];
-	char name[NAME_BYTES + 1];
-	int near;
+	const struct draft *d = ctx;
 
-	text_clean(name, sizeof(name), w.at, w.size);
-	if (w.size == 0)
-		return err_set(e, ERR_BAD_PARAM, "no key in front of '='");
-	for (size_t i = 0; i < N_KEYS; i++)
-		if (strlen(keys[i].name) == w.size && memcmp(keys[i].name, w.at, w.size) == 0)
-			return (int)i;
-	err_set(e, ERR_UNKNOWN_PARAM, "unknown key '%s'", name);
-	(void)config_keys(names, N_KEYS);
-	near = name_nearest(name, names, N_KEYS);
-	if (near >= 0 && e) {
-		err_set(e, ERR_UNKNOWN_PARAM, "unknown key '%s'; is '%s' meant?", name, names[near]);
-		(void)snprintf(e->nearest, sizeof(e->nearest), "%s", names[near]);
-	}
-	return -1;
-}
-
-/* '#' begins a comment in front of a line or behind a space: paths may have one inside. */
-static struct word without_comment(struct word w)
-{
-	for (size_t i = 0; i < w.size; i++)
-		if (w.at[i] == '#' && (i == 0 || w.at[i - 1] == ' ' || w.at[i - 1] == '\t'))
-			w.size = i;
-	return trim(w);
-}
-
-static bool is_text(struct word w)
-{
-	for (size_t i = 0; i < w.size;) {
-		size_t n = utf8_sequence(w.at + i, w.size - i);
-
-		if (n == 0 || ((unsigned char)w.at[i] < 0x20 && w.at[i] != '\t' && w.at[i] != '\r') ||
-			w.at[i] == 0x7f)
-			return false;
-		i += n;
-	}
-	return true;
-}
-
-/* ret_name: the key, as soon as it is known, for the message. */
-static int parse_line(
-	struct config *c, const struct config_names *names, struct word line, bool seen[N_KEYS], char ret_name[NAME_BYTES + 1],
-	struct err *e)
-{
-	const char *equals;
-	struct word key, value;
-	int i;
-
-	if (!is_text(line))
-		return err_set(e, ERR_BAD_UTF8, "control characters, or bytes that aren't UTF-8");
-	line = without_comment(line);
-	if (line.size == 0)
-		return 0;
-	equals = memchr(line.at, '=', line.size);
-	if (!equals)
-		return err_set(e, ERR_BAD_PARAM, "not of the form 'key = value'");
-	key = trim((struct word){ line.at, (size_t)(equals - line.at) });
-	value = trim((struct word){ equals + 1, line.size - (size_t)(equals + 1 - line.at) });
-	text_clean(ret_name, NAME_BYTES + 1, key.at, key.size);
-	i = find_key(key, e);
-	if (i == -1)
-		return -1;
-	if (seen[i])
-		return err_set(e, ERR_DUPLICATE_KEY, "'%s' is given twice", keys[i].name);
-	seen[i] = true;
-	if (set_value(c, &keys[i], names, value, e) == -1)
-		return err_prefix(e, "%s", keys[i].name);
-	return 0;
+	(void)line;
+	return set_value(d->config, &keys[key], d->names, value, e);
 }
 
 int config_parse(struct config *c, const char *text, size_t size, const char *file, struct err *e)
@@ -389,25 +290,14 @@ int config_parse(struct config *c, const char *text, size_t size, const char *fi
 int config_parse_named(struct config *c, const char *text, size_t size, const char *file, const struct config_names *names,
 	struct err *e)
 {
-	struct config draft = *c;
-	bool seen[N_KEYS] = { false };
-	int64_t n = 1;
+	const char *key_names[N_KEYS];
+	struct config text_of = *c;
+	struct draft draft = { &text_of, names };
 
-	if (size > LIMIT_CONFIG_BYTES)
-		return err_set(e, ERR_LIMIT_EXCEEDED, "%s: %zu bytes, at most %u are read", file, size,
-			LIMIT_CONFIG_BYTES);
-	for (const char *at = text, *end = text + size; at < end; n++) {
-		const char *newline = memchr(at, '\n', (size_t)(end - at));
-		struct word line = { at, (size_t)((newline ? newline : end) - at) };
-		char name[NAME_BYTES + 1] = "";
-
-		if (parse_line(&draft, names, line, seen, name, e) == -1) {
-			err_prefix(e, "%s:%lld", file, (long long)n);
-			return err_about(e, name, n);
-		}
-		at = newline ? newline + 1 : end;
-	}
-	*c = draft;
+	(void)config_keys(key_names, N_KEYS);
+	if (config_text_read(text, size, LIMIT_CONFIG_BYTES, file, key_names, N_KEYS, set_line, &draft, e) == -1)
+		return -1;
+	*c = text_of;
 	return 0;
 }
 
@@ -423,7 +313,7 @@ static int check_path(const char *name, const char *path, size_t most, struct er
 		why = "is the root folder";
 	else if (strlen(path) > most)
 		why = "is too long";
-	else if (!is_text((struct word){ path, strlen(path) }) || strpbrk(path, "\t\r"))
+	else if (!word_is_text((struct word){ path, strlen(path) }) || strpbrk(path, "\t\r"))
 		why = "has control characters, or isn't UTF-8";
 	for (const char *at = path; !why && (at = strstr(at, "/..")); at++)
 		if (at[3] == '/' || at[3] == '\0')
@@ -485,14 +375,6 @@ static void path_plain(char to[LIMIT_PATH_BYTES + 2], const char *path)
 	to[n] = '\0';
 }
 
-/* Is it this folder, or in it? */
-static bool is_within(const char *path, const char *folder)
-{
-	size_t n = strlen(folder);
-
-	return strncmp(path, folder, n) == 0 && (path[n] == '\0' || path[n] == '/');
-}
-
 /* What the runtime folder has is removed when the daemon ends, and at its start: nothing that lasts may lie there, nor may it lie in the
  * state folder, which belongs to control's user. */
 static int check_folders(const struct config *c, struct err *e)
@@ -506,14 +388,14 @@ static int check_folders(const struct config *c, struct err *e)
 		err_set(e, ERR_BAD_PARAM, "state_dir and runtime_dir are the same folder '%s': name another for one of them", state);
 		return err_about(e, "state_dir", -1);
 	}
-	if (is_within(runtime, state)) {
+	if (path_is_within(runtime, state)) {
 		err_set(e, ERR_BAD_PARAM, "runtime_dir '%s' lies in state_dir '%s', which belongs to the control process: name a folder outside of it",
 			runtime, state);
 		return err_about(e, "runtime_dir", -1);
 	}
 	for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
 		(void)snprintf(part, sizeof part, "%s/%s", runtime, parts[i]);
-		if (!is_within(state, part))
+		if (!path_is_within(state, part))
 			continue;
 		err_set(e, ERR_BAD_PARAM, "state_dir '%s' lies in '%s', which the daemon empties at its start and its end: name a folder outside of it",
 			state, part);
@@ -529,4 +411,20 @@ int config_check(const struct config *c, struct err *e)
 	    check_path("runtime_dir", c->runtime_dir, LIMIT_PATH_BYTES - PATH_TAIL, e) == -1)
 		return -1;
 	return check_folders(c, e) == -1 ? -1 : check_uids(c, e);
+}
+
+const char *config_meets(const struct config *c, const char *path)
+{
+	const struct {
+		const char *key, *path;
+	} rows[] = { { "state_dir", c->state_dir }, { "runtime_dir", c->runtime_dir }, { "socket", c->socket_path } };
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		char plain[LIMIT_PATH_BYTES + 2];
+
+		path_plain(plain, rows[i].path);
+		if (path_is_within(plain, path) || path_is_within(path, plain))
+			return rows[i].key;
+	}
+	return NULL;
 }

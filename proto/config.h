@@ -60,6 +60,8 @@ struct config_names {
 int config_parse_named(struct config *c, const char *text, size_t size, const char *file, const struct config_names *names,
 	struct err *e);
 size_t config_keys(const char **ret_names, size_t room);  /* how many keys there are; fills at most room names */
+/* The key of a folder or socket of the daemon's own that this plain absolute path is, lies in, or has in it; NULL: none. */
+const char *config_meets(const struct config *c, const char *path);
 int config_check(const struct config *c, struct err *e); /* values against each other: paths absolute, ranges sane */
 
 #endif

@@ -75,6 +75,12 @@
 #define DEFAULT_ZYGOTE_AGE_MS   3600000
 #define LIMIT_SPARES            16     /* of one profile: a burst of as many starts finds its processes made */
 #define DEFAULT_SPARES          4      /* about 0.2 MiB each, kernel included */
+#define LIMIT_PROFILES          16     /* of files, beside the built-in ones: each that is used has a zygote and spare hosts */
+#define LIMIT_PROFILE_NAME_BYTES 22    /* with NAME_PROBE and two numbers it is the id of a probe */
+#define LIMIT_PROFILE_BYTES     (16u << 10) /* of one file */
+#define LIMIT_PROFILE_PATHS     8      /* that may be read, and as many that may be written: each is a mount of every host */
+#define LIMIT_PROFILE_PATHS_BYTES 1024 /* of all of them: they travel with the profile */
+#define LIMIT_PROFILE_FILES     256    /* entries of profiles.d that are looked at */
 #define LIMIT_SPEC_BYTES        (64u << 10)
 #define LIMIT_LOG_RING_BYTES    (64u << 10)
 #define LIMIT_UIDS_PER_SLICE    256

@@ -32,6 +32,8 @@
 		P("newest", PARAM_BOOL, false, 0, 0, NULL, "the newest instead of the first ones (false)"), \
 		P("follow", PARAM_BOOL, false, 0, 0, NULL, "send what comes next as notifications (false)")
 
+#define PROFILE_RESULT "{profile, base, built_in, fingerprint, network, audit_level, max_module_size, administrators_only, dynamic_code, forbidden, unlisted," \
+	" read_paths, write_paths, namespaces, landlock: {files, network, scopes}, operations: [{operation, allowed, refused_with, calls (how many), landlock, help}]}"
 #define STATUSES "initializing|compiling|starting|running|reloading|frozen|stopping|stopped|backoff|failed"
 #define TIMEOUT_MAX_MS 86400000
 
@@ -66,7 +68,9 @@ const struct method methods[METHOD__N] = {
 				"how long a call may run; then it gets the attention signal, and a second later its process is killed; 0: without end (300000)"),
 			P("restart_state", PARAM_CHOICE, false, 0, 0, "fresh|checkpoint", "what a restart after a crash begins with: nothing, or the newest state kept (fresh)"),
 			P("max_queue", PARAM_INTEGER, false, 1, 65536, NULL, "calls that may wait (1024)"),
-			P("profile", PARAM_CHOICE, false, 0, 0, "high|medium|low", "security profile (medium)"),
+			P("profile", PARAM_TEXT, false, 1, LIMIT_ID_BYTES, NULL, "security profile: high, medium, low, or one of the administrator's (medium)"),
+			P("audit_level", PARAM_CHOICE, false, 0, 0, "full|basic|none",
+				"what is recorded in the audit trail; below the profile's for administrators only (the profile's)"),
 			P("address_space", PARAM_CHOICE, false, 0, 0, "shared|fresh",
 				"fresh: each of its processes begins with an exec, with a layout and a stack canary that no other has (shared)"),
 			P("strict", PARAM_BOOL, false, 0, 0, NULL, "refuse to start unless every protection asked for is enforced (false)"),
@@ -109,7 +113,7 @@ const struct method methods[METHOD__N] = {
 			P("status", PARAM_CHOICE, false, 0, 0, STATUSES, "only those in this state"),
 			P("label", PARAM_TEXT, false, 1, LIMIT_ID_BYTES + 1 + LIMIT_LABEL_BYTES, NULL, "only those with this label: its name, or name=text"),
 			P("group", PARAM_ID, false, 0, 0, NULL, "only those that are in this group itself"),
-			P("profile", PARAM_CHOICE, false, 0, 0, "high|medium|low", "only those of this security profile"),
+			P("profile", PARAM_TEXT, false, 1, LIMIT_ID_BYTES, NULL, "only those of this security profile"),
 			P("name", PARAM_TEXT, false, 1, LIMIT_PATTERN_BYTES, NULL, "only those whose id matches: * any text, ? a character, [a-z] one of these, [!a-z] none") } },
 	[METHOD_SANDBOX_INFO] = { "sandbox.info", RIGHT_OPERATOR, "Show all that is known of a sandbox.",
 		"{id, status, pid, generation, owner, module, version, versions, functions, policy, limits, created_at, updated_at, budget and budget_of (whose), last_exit, security, ...}",
@@ -121,7 +125,7 @@ const struct method methods[METHOD__N] = {
 		{ P_THE_ID } },
 	[METHOD_SANDBOX_SECURITY] = { "sandbox.security", RIGHT_OPERATOR,
 		"Show which protections stand around a sandbox's process: its own report, made before anything of the module ran.",
-		"{id, profile, strict, generation, missing: [protection], exposure (0 to 10), rating, security: [{protection, asked, got, by, why}]}",
+		"{id, profile, profile_fingerprint, audit_level, strict, generation, missing: [protection], exposure (0 to 10), rating, security: [{protection, asked, got, by, why}]}",
 		{ P_THE_ID } },
 	[METHOD_SANDBOX_CALL] = { "sandbox.call", RIGHT_OPERATOR, "Call a function of the module; calls of one connection begin in order.",
 		"{result, version}",
@@ -186,6 +190,19 @@ const struct method methods[METHOD__N] = {
 	[METHOD_GROUP_TREE] = { "group.tree", RIGHT_OPERATOR, "Show groups with all that is in them, and the sandboxes that are in none.",
 		"{groups: [as group.info, members likewise], sandboxes: [as in sandbox.list, and budget]}",
 		{ P("id", PARAM_ID, false, 0, 0, NULL, "only this group (all)") } },
+	[METHOD_PROFILE_LIST] = { "profile.list", RIGHT_OPERATOR, "List the security profiles: those that are built in, and the administrator's.",
+		"{profiles: [{profile, base, built_in, fingerprint, network, audit_level, max_module_size, administrators_only, dynamic_code, operations (how many)}]}",
+		{ { 0 } } },
+	[METHOD_PROFILE_SHOW] = { "profile.show", RIGHT_OPERATOR, "Show a security profile: its settings, and of each operation whether it is allowed, and what it is to the kernel.",
+		PROFILE_RESULT, { P("profile", PARAM_ID, true, 0, 0, NULL, "the profile") } },
+	[METHOD_PROFILE_VALIDATE] = { "profile.validate", RIGHT_OPERATOR,
+		"Read the text of a profile as the daemon would at its start, and show what it comes to; nothing is changed. A bad one is bad_param or the like, with the line.",
+		PROFILE_RESULT,
+		{ P("text", PARAM_TEXT, true, 0, LIMIT_PROFILE_BYTES, NULL, "the text of the file"),
+			P("name", PARAM_ID, false, 0, 0, NULL, "the name that it is to have (profile)") } },
+	[METHOD_PROFILE_DIFF] = { "profile.diff", RIGHT_OPERATOR, "Show where two security profiles differ.",
+		"{a, b, same, operations: [{operation, a, b}] (allowed or not), settings: [{setting, a, b}]}",
+		{ P("a", PARAM_ID, true, 0, 0, NULL, "a profile"), P("b", PARAM_ID, true, 0, 0, NULL, "another one") } },
 	[METHOD_REQUEST_OUTCOME] = { "request.outcome", RIGHT_OPERATOR,
 		"Tell what the caller's request with a key came to, also after its connection or the control process has ended.",
 		"{state: unknown | running | done, method, id, result | error (when done)}",

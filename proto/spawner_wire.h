@@ -17,6 +17,7 @@
 
 #include "proto/config.h"
 #include "proto/limits.h"
+#include "proto/profile.h"
 
 #define SPAWNER_WIRE_VERSION 1u
 
@@ -58,6 +59,9 @@ struct control_begin {
 	char socket_path[LIMIT_PATH_BYTES + 1];
 	char state_dir[LIMIT_PATH_BYTES + 1];      /* exists, belongs to control's user, mode 0700 */
 	char objects_dir[LIMIT_PATH_BYTES + 1];    /* exists, executable; holds one folder per held sandbox */
+	uint32_t n_profiles;
+	uint16_t n_calls[OPERATION__N];            /* system calls that each operation allows: the table of them is the spawner's */
+	struct policy profiles[LIMIT_PROFILES];    /* the own ones, n_profiles of them */
 	char cgroup_dir[LIMIT_PATH_BYTES + 1];     /* holds a leaf for each host, which everybody may read; "": there are none */
 };
 

@@ -31,7 +31,8 @@
 
 enum zygote_op {
 	/* ---- spawner -> zygote ---- */
-	ZYGOTE_BEGIN = 1, /* profile, weaken, landlock_abi, flags; fd: sealed memfd with the BPF program; none: no filter */
+	ZYGOTE_BEGIN = 1, /* profile, weaken, landlock_abi, flags; fd: sealed memfd with the BPF program; none: no filter. Where the profile isn't
+	                     built in its struct policy follows, as a message of its own */
 	ZYGOTE_CLONE,     /* tag = generation, uid, limits, scratch_bytes, objects; fds: channel, stdout, stderr, and with
 	                     ZYGOTE_F_OBJECTS a detached read-only mount of the sandbox's objects folder. (A rootless spawner can't make
 	                     one: there the hosts do it themselves) */

@@ -27,6 +27,13 @@ _sandboxctl_operand()
 	call:1 | cast:1)
 		COMPREPLY=($(compgen -W "$(_sandboxctl_daemon info --functions -- "$3")" -- "$cur"))
 		;;
+	profile-show:0 | profile-diff:0 | profile-diff:1)
+		COMPREPLY=($(compgen -W "$(_sandboxctl_daemon profile-list --quiet)" -- "$cur"))
+		;;
+	profile-validate:0)
+		compopt -o filenames 2>/dev/null
+		mapfile -t COMPREPLY < <(compgen -f -X '!*.profile' -- "$cur"; compgen -d -- "$cur")
+		;;
 	explain:0)
 		COMPREPLY=($(compgen -W "$(_sandboxctl_daemon list --quiet) $(_sandboxctl_daemon group-list --quiet)" -- "$cur"))
 		;;
@@ -86,6 +93,10 @@ _sandboxctl()
 		;;
 	--group | --parent)
 		COMPREPLY=($(compgen -W "$(_sandboxctl_daemon group-list --quiet)" -- "$cur"))
+		return
+		;;
+	--profile)
+		COMPREPLY=($(compgen -W "$(_sandboxctl_daemon profile-list --quiet)" -- "$cur"))
 		return
 		;;
 	--sandbox | --after)

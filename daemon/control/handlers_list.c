@@ -38,6 +38,8 @@ static int filter_from_request(struct list_filter *f, const struct rpc_request *
 		err_set(e, ERR_BAD_PARAM, "name may have what ids have, and *, ?, [a-z], [!a-z]; a [ needs its ]");
 		return err_about(e, "name", -1);
 	}
+	if (f->profile && profile_wanted(f->profile, e) == PROFILE_NONE)
+		return err_about(e, "profile", -1);
 	return rpc_text(r, "label") ? label_from_request(f, rpc_text(r, "label"), e) : 0;
 }
 

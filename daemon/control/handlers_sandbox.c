@@ -36,7 +36,8 @@ static void create_code_done(struct code *k, const struct err *e)
 	struct err over = ERR_INIT;
 
 	owned_update(sb); /* its compile job is over */
-	if (!e && !sb->forgetting && owned_check_object(sb, k->object->size, sb->request, &over) < 0)
+	if (!e && !sb->forgetting && (spec_check_object(&sb->spec, k->object->size, &over) < 0 ||
+		owned_check_object(sb, k->object->size, sb->request, &over) < 0))
 		e = &over;
 	if (sb->forgetting) {
 		/* destroyed meanwhile: its request was answered then */

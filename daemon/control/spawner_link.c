@@ -57,6 +57,11 @@ int spawner_receive_begin(int fd, struct control_begin *ret, struct err *e)
 	if (ret->wire_version != SPAWNER_WIRE_VERSION)
 		return err_set(e, ERR_INTERNAL, "the spawner speaks version %u, this program %u: install them together",
 			ret->wire_version, SPAWNER_WIRE_VERSION);
+	for (uint32_t i = 0; i < ret->n_profiles; i++) {
+		if (i >= LIMIT_PROFILES || policy_check(&ret->profiles[i], e) < 0)
+			return err_set(e, ERR_INTERNAL, "the spawner's first message has a bad profile");
+		profile_own_put((enum profile)(PROFILE__N + i), &ret->profiles[i]);
+	}
 	return 0;
 }
 

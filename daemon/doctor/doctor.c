@@ -59,7 +59,7 @@ static void profile_json(struct doctor *d, const struct probe_result *result)
 	struct json_span report = { result->report, result->report ? strlen(result->report) : 0 };
 
 	json_out_object(o, NULL);
-	json_out_text(o, "profile", profile_builtin(d->profile)->name);
+	json_out_text(o, "profile", profile_policy(d->profile)->name);
 	json_out_bool(o, "works", result->report != NULL);
 	if (result->report) {
 		json_out_i64(o, "birth_us", result->took_us);
@@ -152,8 +152,8 @@ static void begin_next(struct doctor *d)
 {
 	struct probe_result none = { .err = ERR_INIT, .step = "spawn" };
 
-	for (; d->profile < PROFILE__N && !d->control->shutting_down; d->profile++) {
-		d->probe = probe_start(d->control, profile_builtin(d->profile)->name, probed, d, &none.err);
+	for (; profile_policy(d->profile) && !d->control->shutting_down; d->profile++) {
+		d->probe = probe_start(d->control, profile_policy(d->profile)->name, probed, d, &none.err);
 		if (d->probe)
 			return;
 		profile_json(d, &none);

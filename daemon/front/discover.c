@@ -29,7 +29,7 @@ static const struct {
 } shared[] = {
 	{ "sandbox",
 		"{id: s, group: s~, significant: b, status: s, status_reason: s~, owner: i, module: s~, version: i~, abi: s~, state_version: i~, sha256: s~, created_at: i, updated_at: i, pid: i~,"
-		" generation: i~, started_at: i~, state_from: s~, state_kept: b, persist: b, durable: b, restart: s, start_timeout_ms: i, shutdown_ms: i, heartbeat_ms: i, max_execution_ms: i, restart_state: s, profile: s, address_space: s,"
+		" generation: i~, started_at: i~, state_from: s~, state_kept: b, persist: b, durable: b, restart: s, start_timeout_ms: i, shutdown_ms: i, heartbeat_ms: i, max_execution_ms: i, restart_state: s, profile: s, profile_fingerprint: s~, audit_level: s, address_space: s,"
 		" strict: b, probation_ms: i, keep_versions: i, probation: {version: i, back_to: i, ends_in_ms: i, acknowledged_since: i}~,"
 		" limits: {max_memory: w, max_file_size: w, max_processes: i, max_open_files: i, max_cpu_percentage: i}, labels: o, config: o,"
 		" restart_count: i, budget: $budget~, budget_of: s~, backoff: o~,"
@@ -37,6 +37,9 @@ static const struct {
 		" queue: {waiting: i, running: i, max: i, done: i, failed: i}, versions: [$version], functions: [$function]~, timers: [s]~, state: a, own_save: b~,"
 		" security: [$protection]~, compiler?: {warnings: s}}" },
 	{ "budget", "{used: i, allowed: i, period_ms: i, frees_in_ms: i, resets_in_ms: i}" },
+	{ "profile", "{profile: s, base: s, built_in: b, fingerprint: s, network: s, audit_level: s, max_module_size: i, administrators_only: b, dynamic_code: b,"
+		" forbidden: s, unlisted: s, read_paths: [s], write_paths: [s], namespaces: [s], landlock: {files: [s], network: [s], scopes: [s]},"
+		" operations: [{operation: s, allowed: b, refused_with: s, calls: i, landlock: [s], help: s}]}" },
 	{ "row", "{id: s, status: s, status_reason: s~, owner: i, module: s~, version: i~, pid: i~, restart_count: i, created_at: i,"
 		" group: s~, profile: s, labels: o, budget?: $budget}" }, /* budget: in group.tree */
 	{ "last_exit",
@@ -85,12 +88,17 @@ static const char *const results[METHOD__N] = {
 	[METHOD_SANDBOX_USAGE] = ("{id: s, pid: i, generation: i, uptime_ms: i, memory: {anon: i, file: i, shared: i, peak: i, limit: i}, processes: i,"
 				  " max_processes: i, threads: i, cpu: {time_us: i, percent: n, over_ms: i}, open_files: i~, max_open_files: i,"
 				  " queue: {waiting: i, running: i, max: i, done: i, failed: i}, complete: b, by: s}"),
-	[METHOD_SANDBOX_SECURITY] = "{id: s, profile: s, strict: b, generation: i, missing: [s], exposure: n, rating: s, security: [$protection]}",
+	[METHOD_SANDBOX_SECURITY] = "{id: s, profile: s, profile_fingerprint: s~, audit_level: s, strict: b, generation: i, missing: [s], exposure: n, rating: s, security: [$protection]}",
 	[METHOD_SANDBOX_CALL] = "{result: a, version: i}",
 	[METHOD_SANDBOX_CAST] = "{taken: b, version: i}",
 	[METHOD_SANDBOX_WAIT] = "{id: s, status: s, waited_ms: i}",
 	[METHOD_SANDBOX_RELOAD] = "$reload",
 	[METHOD_SANDBOX_ROLLBACK] = "$reload",
+	[METHOD_PROFILE_LIST] = "{profiles: [{profile: s, base: s, built_in: b, fingerprint: s, network: s, audit_level: s, max_module_size: i, administrators_only: b,"
+		" dynamic_code: b, operations: i}]}",
+	[METHOD_PROFILE_SHOW] = "$profile",
+	[METHOD_PROFILE_VALIDATE] = "$profile",
+	[METHOD_PROFILE_DIFF] = "{a: s, b: s, same: b, operations: [{operation: s, a: b, b: b}], settings: [{setting: s, a: s, b: s}]}",
 	[METHOD_REQUEST_OUTCOME] = "{state: s, method?: s, id?: s, result?: o, error?: $error}",
 	[METHOD_GROUP_CREATE] = "$group",
 	[METHOD_GROUP_LIST] = "{groups: [$group]}",

@@ -59,8 +59,8 @@ static int parse_member(struct confine *c, struct json_span key, struct json_spa
 		char name[LIMIT_ID_BYTES + 1];
 		int64_t n = json_string(value, name, sizeof name);
 
-		c->profile = n < 0 ? PROFILE__N : profile_from_name(name, (size_t)n);
-		return c->profile == PROFILE__N ? err_set(e, ERR_BAD_PARAM, "HOST_BEGIN: unknown profile") : 0;
+		c->profile = n < 0 ? PROFILE_NONE : profile_from_name(name, (size_t)n);
+		return c->profile == PROFILE_NONE ? err_set(e, ERR_BAD_PARAM, "HOST_BEGIN: unknown profile") : 0;
 	}
 	if (json_string_is(key, "limits") && json_type(value) == '{') {
 		struct json_iter it = json_iter_begin(value);
@@ -82,7 +82,7 @@ int confine_parse(struct confine *c, const char *json, size_t size, int channel_
 	struct json_span key, value, whole;
 	struct json_iter it;
 
-	*c = (struct confine){ .profile = PROFILE__N };
+	*c = (struct confine){ .profile = PROFILE_NONE };
 	if (json_check(json, size, e) < 0)
 		return err_prefix(e, "HOST_BEGIN");
 	whole = (struct json_span){ json, size };
@@ -91,7 +91,7 @@ int confine_parse(struct confine *c, const char *json, size_t size, int channel_
 	for (it = json_iter_begin(whole); json_iter_next(&it, &key, &value);)
 		if (parse_member(c, key, value, e) < 0)
 			return -1;
-	if (c->profile == PROFILE__N)
+	if (c->profile == PROFILE_NONE)
 		return err_set(e, ERR_BAD_PARAM, "HOST_BEGIN: the profile is missing");
 	if (getsockopt(channel_fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) < 0)
 		return err_sys(e, ERR_INTERNAL, "cannot see who made the channel");
@@ -373,7 +373,7 @@ static const struct protection_row {
 
 uint64_t confine_asked(enum profile profile, bool rootless)
 {
-	const struct policy *p = profile_builtin(profile);
+	const struct policy *p = profile_policy(profile);
 	const struct {
 		enum protection protection;
 		bool asked;
@@ -384,7 +384,7 @@ uint64_t confine_asked(enum profile profile, bool rootless)
 		{ PROTECTION_IPC_NAMESPACE, p->namespaces & CLONE_NEWIPC },
 		{ PROTECTION_UTS_NAMESPACE, p->namespaces & CLONE_NEWUTS },
 		{ PROTECTION_CGROUP_NAMESPACE, p->namespaces & CLONE_NEWCGROUP },
-		{ PROTECTION_NETWORK, p->landlock_net != 0 },
+		{ PROTECTION_NETWORK, p->landlock_net != 0 && !policy_has_network(p) },
 		{ PROTECTION_OWN_ROOT, p->namespaces & CLONE_NEWNS },
 		{ PROTECTION_SCRATCH, p->scratch && (p->namespaces & CLONE_NEWNS) },
 		{ PROTECTION_FILES, p->landlock_fs != 0 },
@@ -413,7 +413,8 @@ static const char *hint(enum protection p)
 /* Which of the two: a process with or without a zygote. Without one nothing was tried. */
 static void row_fill(const struct confine *c, enum protection p, struct fact *f)
 {
-	(void)snprintf(f->asked, sizeof f->asked, "%s", rows[p].asked);
+	(void)snprintf(f->asked, sizeof f->asked, "%s%s", rows[p].asked,
+		p == PROTECTION_FILES && profile_policy(c->profile)->paths[0] ? ", granted paths" : "");
 	if (walls.left_out & PROTECTION_BIT(p))
 		(void)snprintf(f->why, sizeof f->why, "left out by --weaken");
 	else if (walls.stand && (walls.lost & PROTECTION_BIT(p)))

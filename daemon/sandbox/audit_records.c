@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What becomes a record of the audit trail: requests that were refused, forbidden system calls, ends by a limit; under a profile with full
- * audit every change too. */
+ * What becomes a record of the audit trail, by the sandbox's level: at basic requests that were refused, forbidden system calls, ends by a
+ * limit; at full every change too; at none only what was refused for want of a right, which administrators always see. */
 #include <string.h>
 
 #include "daemon/observe/audit.h"
 #include "daemon/sandbox/registry.h"
 #include "daemon/sandbox/sandbox.h"
-#include "proto/profile.h"
-
-static enum policy_audit level_of(const struct sandbox *sb)
-{
-	enum profile p = profile_from_name(sb->spec.profile, strlen(sb->spec.profile));
-
-	return p == PROFILE__N ? POLICY_AUDIT_FULL : profile_builtin(p)->audit;
-}
 
 /* Refusals that say something about who asked; that a name is taken or a queue full does not. */
 static const char *refusal_type(enum err_code code)
@@ -55,7 +47,7 @@ void audit_request(struct control *c, const struct rpc_act *act)
 	const char *type;
 
 	if (!act->e) {
-		if (sb && method_is_change(act->method) && level_of(sb) == POLICY_AUDIT_FULL)
+		if (sb && method_is_change(act->method) && spec_audit(&sb->spec) == POLICY_AUDIT_FULL)
 			request_record(c, "changed", act, sb);
 		return;
 	}
@@ -64,7 +56,7 @@ void audit_request(struct control *c, const struct rpc_act *act)
 		return;
 	}
 	type = refusal_type(act->e->code);
-	if (type)
+	if (type && (!sb || act->e->code == ERR_DENIED || spec_audit(&sb->spec) != POLICY_AUDIT_NONE))
 		request_record(c, type, act, sb);
 }
 
@@ -72,7 +64,7 @@ void audit_call(struct sandbox *sb, uint64_t generation, const char *call, const
 {
 	struct json_out *o;
 
-	if (level_of(sb) == POLICY_AUDIT_NONE)
+	if (spec_audit(&sb->spec) == POLICY_AUDIT_NONE)
 		return;
 	o = audit_begin(sb->control->audit, "denied.call", sb->spec.id, sb->spec.owner, sb->spec.owner, sb->versions.current);
 	if (!o)
@@ -94,7 +86,7 @@ void audit_exit(struct sandbox *sb)
 	const struct last_exit *x = &sb->last_exit;
 	struct json_out *o;
 
-	if (level_of(sb) == POLICY_AUDIT_NONE)
+	if (spec_audit(&sb->spec) == POLICY_AUDIT_NONE)
 		return;
 	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
 		if (strcmp(x->reason, limits[i].reason) != 0)

@@ -38,7 +38,11 @@ static void identity_json(const struct sandbox *sb, struct json_out *o)
 {
 	json_out_text(o, "id", sb->spec.id);
 	json_out_text(o, "status", sandbox_status_text(sb));
-	if (sb->life.reason != LIFE_REASON_NONE)
+	struct err lost = ERR_INIT;
+
+	if (sb->life.reason == LIFE_REASON_BEGIN_FAILED && spec_check_profile(&sb->spec, &lost) < 0)
+		json_out_text(o, "status_reason", lost.text);
+	else if (sb->life.reason != LIFE_REASON_NONE)
 		json_out_text(o, "status_reason",
 			sb->life.reason == LIFE_REASON_GAVE_UP ? "restart budget used up" : life_reason_text(sb->life.reason));
 	else
@@ -133,6 +137,18 @@ static void limits_json(const struct host_limits *l, struct json_out *o)
 	json_out_object_end(o);
 }
 
+static void profile_json(const struct sandbox *sb, struct json_out *o)
+{
+	const struct policy *p = profile_policy(profile_from_name(sb->spec.profile, strlen(sb->spec.profile)));
+	char fingerprint[POLICY_FINGERPRINT_BYTES + 1] = "";
+
+	if (p)
+		policy_fingerprint(p, fingerprint);
+	json_out_text(o, "profile", sb->spec.profile);
+	json_out_text(o, "profile_fingerprint", p ? fingerprint : NULL);
+	json_out_text(o, "audit_level", policy_audit_text(spec_audit(&sb->spec)));
+}
+
 static void policy_json(const struct sandbox *sb, struct json_out *o)
 {
 	const struct life_policy *p = &sb->spec.policy;
@@ -148,7 +164,7 @@ static void policy_json(const struct sandbox *sb, struct json_out *o)
 	json_out_u64(o, "heartbeat_ms", sb->spec.heartbeat_ms);
 	json_out_u64(o, "max_execution_ms", sb->spec.max_execution_ms);
 	json_out_text(o, "restart_state", p->from_checkpoint ? "checkpoint" : "fresh");
-	json_out_text(o, "profile", sb->spec.profile);
+	profile_json(sb, o);
 	json_out_bool(o, "strict", sb->spec.strict);
 	json_out_text(o, "address_space", sb->spec.fresh_space ? "fresh" : "shared");
 	json_out_u64(o, "probation_ms", sb->spec.probation_ms);
@@ -270,7 +286,7 @@ const struct rpc_done *answer_security(struct rpc_request *r, const struct sandb
 	}
 	json_out_object(&o, NULL);
 	json_out_text(&o, "id", sb->spec.id);
-	json_out_text(&o, "profile", sb->spec.profile);
+	profile_json(sb, &o);
 	json_out_bool(&o, "strict", sb->spec.strict);
 	json_out_u64(&o, "generation", sb->host->link.generation);
 	missing_json(report, &o);

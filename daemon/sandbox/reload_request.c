@@ -96,7 +96,8 @@ static bool is_refused(const struct sandbox *sb, const char *sha256, struct err 
 /* Both objects are referred to until the reload is over, also where an old one goes then. */
 static bool is_too_much(const struct sandbox *sb, const struct code *k, struct err *e)
 {
-	return !versions_find_object(&sb->versions, k->sha256) && owned_check_object(sb, k->object->size, sb->reload.request, e) < 0;
+	return !versions_find_object(&sb->versions, k->sha256) &&
+		(spec_check_object(&sb->spec, k->object->size, e) < 0 || owned_check_object(sb, k->object->size, sb->reload.request, e) < 0);
 }
 
 static void code_done(struct code *k, const struct err *e)

@@ -46,8 +46,9 @@
 #include "daemon/reload/versions.h"
 #include "daemon/supervise/decision.h"
 #include "daemon/supervise/life.h"
+#include "proto/profile.h"
 
-#define PROFILE_BYTES 16
+#define PROFILE_BYTES (LIMIT_PROFILE_NAME_BYTES + 1)
 
 struct spec {
 	char id[LIMIT_ID_BYTES + 1];
@@ -62,6 +63,8 @@ struct spec {
 	bool significant;                /* in its group */
 	int64_t joined_at_ms;            /* unique: the order in its group */
 	char profile[PROFILE_BYTES];
+	bool own_audit;                  /* audit was asked for; else it is the profile's */
+	enum policy_audit audit;
 	bool strict;
 	bool fresh_space;                /* its processes share their layout with no other sandbox's */
 	uint32_t probation_ms;           /* of a new version; 0: none */
@@ -295,6 +298,9 @@ void sandbox_logs_begin(struct control *c);               /* of all that are in 
 
 /* ---- spec.c ---- */
 int spec_from_request(struct spec *s, const struct control *c, const struct rpc_request *r, struct err *e);
+enum policy_audit spec_audit(const struct spec *s); /* what of it is recorded in the audit trail */
+int spec_check_object(const struct spec *s, size_t bytes, struct err *e); /* may its profile have a module of that size? */
+int spec_check_profile(const struct spec *s, struct err *e);              /* is its profile there? Else what to do */
 void spec_fini(struct spec *s);
 /* The text that the spawner and the registry keep: everything a new control must know. WITH_CANDIDATE: a commit may follow. AS_COMMITTED: as
  * if it had. Allocated; NULL with err. */

@@ -324,6 +324,7 @@ void sandbox_fact(struct sandbox *sb, enum life_event_type type, enum life_exit 
 	struct life_event ev = event_of(sb, type);
 
 	ev.exit = exit;
+	ev.hopeless = profile_from_name(sb->spec.profile, strlen(sb->spec.profile)) == PROFILE_NONE; /* none comes until the daemon starts again */
 	ev.unbegun = sb->host && !sb->host->told;
 	if (sb->n_facts == sizeof sb->facts / sizeof sb->facts[0]) {
 		log_error("sandbox=%s too many facts at once: %s is lost", sb->spec.id, life_event_text(type));

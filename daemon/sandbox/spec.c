@@ -14,6 +14,7 @@
 #include "proto/fault.h"
 #include "proto/fd.h"
 #include "proto/log.h"
+#include "proto/profile_file.h"
 
 #define SPEC_FORMAT 1
 
@@ -122,20 +123,63 @@ static enum life_restart restart_from_text(const char *text)
 	return LIFE_PERMANENT;
 }
 
+/* Which of the profiles, if its sandbox may have it; and how much of it is recorded. */
+static int profile_from_request(struct spec *s, const struct rpc_request *r, struct err *e)
+{
+	const char *name = rpc_text(r, "profile"), *audit = rpc_text(r, "audit_level");
+	const struct policy *p = profile_policy(profile_wanted(name ? name : "medium", e));
+
+	if (!p)
+		return err_about(e, "profile", -1);
+	if (p->administrators_only && !rpc_is_admin(r))
+		return err_set(e, ERR_DENIED, "profile %s is for administrators", p->name);
+	(void)snprintf(s->profile, sizeof s->profile, "%s", p->name);
+	s->own_audit = audit && policy_audit_from_text(audit, strlen(audit), &s->audit);
+	if (s->own_audit && s->audit < p->audit && !rpc_is_admin(r)) {
+		err_set(e, ERR_DENIED, "audit_level %s is below %s, that of profile %s: only administrators may lower it", audit,
+			policy_audit_text(p->audit), p->name);
+		return err_about(e, "audit_level", -1);
+	}
+	return 0;
+}
+
+enum policy_audit spec_audit(const struct spec *s)
+{
+	const struct policy *p = profile_policy(profile_from_name(s->profile, strlen(s->profile)));
+
+	return s->own_audit ? s->audit : p ? p->audit : POLICY_AUDIT_FULL;
+}
+
+int spec_check_object(const struct spec *s, size_t bytes, struct err *e)
+{
+	const struct policy *p = profile_policy(profile_from_name(s->profile, strlen(s->profile)));
+
+	if (!p || bytes <= p->max_module_bytes)
+		return 0;
+	return err_set(e, ERR_LIMIT_EXCEEDED, "the module has %zu bytes, and profile %s takes at most %u (max_module_size)", bytes, s->profile,
+		p->max_module_bytes);
+}
+
+int spec_check_profile(const struct spec *s, struct err *e)
+{
+	if (profile_from_name(s->profile, strlen(s->profile)) != PROFILE_NONE)
+		return 0;
+	return err_set(e, ERR_START_FAILED, "its profile %s isn't there any more: put %s" PROFILE_FILE_SUFFIX
+		" back into profiles.d, restart sandboxd, and start it; or destroy it", s->profile, s->profile);
+}
+
 int spec_from_request(struct spec *s, const struct control *c, const struct rpc_request *r, struct err *e)
 {
 	struct json_span limits = rpc_param(r, "limits"), labels = rpc_param(r, "labels"), config = rpc_param(r, "config");
 	struct life_policy *p = &s->policy;
-	const char *profile = rpc_text(r, "profile");
 
 	*s = (struct spec){ .owner = rpc_uid(r), .created_at_ms = clock_wall_ms(), .policy = life_policy_default(),
 		.max_queue = (uint32_t)rpc_integer(r, "max_queue", LIMIT_CALL_QUEUE), .strict = rpc_bool(r, "strict", false),
 		.persist = rpc_bool(r, "persist", true), .probation_ms = (uint32_t)rpc_integer(r, "probation_ms", DEFAULT_PROBATION_MS),
 		.keep_versions = (uint32_t)rpc_integer(r, "keep_versions", LIMIT_VERSIONS) };
 	(void)snprintf(s->id, sizeof s->id, "%s", rpc_text(r, "id"));
-	(void)snprintf(s->profile, sizeof s->profile, "%s", profile ? profile : "medium");
-	if (strcmp(s->profile, "low") == 0 && !rpc_is_admin(r))
-		return err_set(e, ERR_DENIED, "profile low is for administrators");
+	if (profile_from_request(s, r, e) < 0)
+		return -1;
 	p->restart = restart_from_text(rpc_text(r, "restart"));
 	p->budget.intensity = (uint32_t)rpc_integer(r, "intensity", DEFAULT_RESTART_INTENSITY);
 	p->budget.period_ms = (uint32_t)rpc_integer(r, "period_ms", DEFAULT_RESTART_PERIOD_MS);
@@ -179,6 +223,8 @@ static void policy_save(const struct spec *s, struct json_out *o)
 	}
 	json_out_u64(o, "max_queue", s->max_queue);
 	json_out_text(o, "profile", s->profile);
+	if (s->own_audit)
+		json_out_text(o, "audit_level", policy_audit_text(s->audit));
 	json_out_bool(o, "strict", s->strict);
 	json_out_text(o, "address_space", s->fresh_space ? "fresh" : "shared");
 	json_out_bool(o, "persist", s->persist);
@@ -497,6 +543,7 @@ static int policy_load(struct spec *s, struct json_span top, struct err *e)
 		p->budget.period_ms == 0)
 		return err_set(e, ERR_IO, "a kept spec lacks a member of the policy");
 	p->restart = restart_from_text(restart);
+	s->own_audit = get_text(top, "audit_level", restart, sizeof restart) && policy_audit_from_text(restart, strlen(restart), &s->audit);
 	/* What an earlier version didn't write is as it was then. */
 	(void)get_u32(limits, "max_cpu_percentage", &s->limits.max_cpu_percentage);
 	p->from_checkpoint = json_string_is(json_get(top, "restart_state"), "checkpoint");

@@ -449,6 +449,11 @@ static void start_now(struct sandbox *sb, enum life_from from)
 	struct err e = ERR_INIT;
 	autoclose int spec_fd = -1;
 
+	if (spec_check_profile(&sb->spec, &e) < 0) { /* never under another one */
+		log_error("sandbox=%s can't start: %s", sb->spec.id, e.text);
+		begin_failed(sb, &e, "profile");
+		return;
+	}
 	if (sb->state_fd < 0 && !sb->disk.kept_there)
 		from = LIFE_FROM_FRESH; /* it was there, and could not be read */
 	(void)snprintf(sb->state_from, sizeof sb->state_from, "%s", from_text[from]);

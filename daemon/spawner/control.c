@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/spawner/calls.h"
 #include "daemon/spawner/spawner.h"
 #include "daemon/spawner/validate.h"
 #include "proto/clock.h"
@@ -34,6 +35,20 @@ void control_init(struct control *c)
 	c->start_at_ms = 0;
 	for (size_t i = 0; i < FD_MESSAGE_MAX; i++)
 		c->out_fds[i] = -1;
+}
+
+/* A call that several rows are about counts once. */
+static void calls_count(uint16_t counts[OPERATION__N])
+{
+	for (int op = 0; op < OPERATION__N; op++) {
+		const char *before = "";
+
+		for (size_t i = 0; i < call_rows_n; i++)
+			if ((call_rows[i].operations & OPERATION_BIT(op)) && strcmp(before, call_rows[i].name) != 0) {
+				before = call_rows[i].name;
+				counts[op]++;
+			}
+	}
 }
 
 static void begin_fill(const struct spawner *sp, struct control_begin *b)
@@ -73,6 +88,9 @@ static void begin_fill(const struct spawner *sp, struct control_begin *b)
 		b->administrator_groups[i] = c->administrator_groups[i];
 	for (size_t i = 0; i < c->n_operator_groups; i++)
 		b->operator_groups[i] = c->operator_groups[i];
+	calls_count(b->n_calls);
+	for (enum profile id = PROFILE__N; id < PROFILE_NONE && profile_policy(id); id++)
+		b->profiles[b->n_profiles++] = *profile_policy(id);
 	(void)snprintf(b->socket_path, sizeof b->socket_path, "%s", c->socket_path);
 	(void)snprintf(b->state_dir, sizeof b->state_dir, "%s", c->state_dir);
 	(void)snprintf(b->objects_dir, sizeof b->objects_dir, "%s", sp->objects_dir);

@@ -94,7 +94,7 @@ static bool answer_one(struct spawner *sp, struct entry *entry)
 	memset(&ask, 0, sizeof ask); /* the kernel refuses anything else */
 	if (ioctl(entry->listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &ask) == -1)
 		return errno == ENOENT || errno == EINTR; /* the caller has died, or was interrupted */
-	filter_decide(profile_builtin(entry->profile), sp->weaken, true, &ask.data, &v);
+	filter_decide(profile_policy(entry->profile), sp->weaken, true, &ask.data, &v);
 	entry->n_denials++;
 	note(sp, entry, &ask.data, &v);
 	if (v.kill && entry->pid > 0)

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/spawner/trusted.h"
 #include "proto/fd.h"
 #include "proto/names.h"
 #include "proto/protection.h"
@@ -43,7 +44,8 @@ const char options_help[] =
 	"                      print what would happen, one line of JSON each, and exit\n"
 	"  --otp               with --simulate: Erlang/OTP's rules to the letter\n"
 	"  --explain           with --simulate: a sentence for each decision\n"
-	"  --check-config      read configuration and command line, say what is wrong, exit\n"
+	"  --check-config      read configuration, profiles and command line, say what is\n"
+	"                      wrong, exit\n"
 	"  --debug             log more\n"
 	"  --fault FAULT       for tests: POINT=error[:ERRNO]|crash|hang|kill|trace[:N], the\n"
 	"                      N-th time that the point is passed; several may be given\n"
@@ -64,6 +66,9 @@ const char options_help[] =
 	"\n"
 	"Signals: SIGTERM, SIGINT stop all sandboxes in order and end; a second one hurries.\n"
 	"SIGHUP is ignored.\n"
+	"\n"
+	"Profiles: NAME.profile in the folder profiles.d beside the configuration, likewise owned;\n"
+	"sandboxd.conf(5) has their keys.\n"
 	"\n"
 	"Exit status: 0 stopped when asked, or done, 1 failed, 2 usage, configuration or\n"
 	"scenario, 4 already running.\n"
@@ -175,24 +180,19 @@ static char *names_read(const char *path, size_t *ret_size)
 
 static int file_apply(struct config *c, const char *path, bool may_lack, struct err *e)
 {
-	autoclose int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct config_names names = { 0 };
+	struct err why = ERR_INIT;
 	char *text, *users, *groups;
-	struct stat st;
 	size_t size;
 	int result;
 
-	if (fd == -1 && errno == ENOENT && may_lack)
+	text = trusted_read(AT_FDCWD, path, "configuration", path, LIMIT_CONFIG_BYTES, &size, &why);
+	if (!text && may_lack && why.sys_errno == ENOENT)
 		return 0;
-	if (fd == -1 || fstat(fd, &st) == -1)
-		return err_sys(e, ERR_IO, "cannot open the configuration %s", path);
-	if (st.st_uid != 0 && st.st_uid != geteuid())
-		return err_set(e, ERR_DENIED, "the configuration %s belongs to uid %u: give it to root", path, (unsigned)st.st_uid);
-	if (st.st_mode & 022)
-		return err_set(e, ERR_DENIED, "the configuration %s can be written by others: chmod go-w it", path);
-	text = fd_read_all(fd, LIMIT_CONFIG_BYTES, &size, e);
-	if (!text)
-		return err_prefix(e, "configuration %s", path);
+	if (!text) {
+		*e = why;
+		return -1;
+	}
 	users = names_read(USERS_FILE, &names.users_size);
 	groups = names_read(GROUPS_FILE, &names.groups_size);
 	names.users = users;
@@ -202,6 +202,21 @@ static int file_apply(struct config *c, const char *path, bool may_lack, struct 
 	free(groups);
 	free(text);
 	return result;
+}
+
+/* Beside the configuration. An ordinary user who names none has none. */
+static int own_profiles(const struct options *o, const struct config *c, struct err *e)
+{
+	const char *file = o->config ? o->config : geteuid() == 0 ? CONFIG_FILE : NULL, *slash = file ? strrchr(file, '/') : NULL;
+	char folder[LIMIT_PATH_BYTES + 1];
+	int n;
+
+	if (!file)
+		return 0;
+	n = slash ? snprintf(folder, sizeof folder, "%.*s", (int)(slash - file), file) : snprintf(folder, sizeof folder, ".");
+	if (n < 0 || (size_t)n >= sizeof folder)
+		return err_set(e, ERR_BAD_PARAM, "--config: a path of at most %d bytes fits", LIMIT_PATH_BYTES);
+	return profiles_load(folder, c, e);
 }
 
 /* A relative path of the command line is the caller's: made absolute here, since processes run in other folders. */
@@ -221,7 +236,7 @@ static int path_set(char *to, size_t room, const char *from, const char *option,
 	return 0;
 }
 
-int options_config(const struct options *o, struct config *c, struct err *e)
+static int config_read(const struct options *o, struct config *c, struct err *e)
 {
 	struct config standard;
 
@@ -243,4 +258,9 @@ int options_config(const struct options *o, struct config *c, struct err *e)
 			return err_set(e, ERR_BAD_PARAM, "%s is too long for a socket in it: name one with --socket", c->runtime_dir);
 	}
 	return config_check(c, e);
+}
+
+int options_config(const struct options *o, struct config *c, struct err *e)
+{
+	return config_read(o, c, e) == -1 ? -1 : own_profiles(o, c, e);
 }

@@ -151,7 +151,7 @@ static int on_hold(struct spawner *sp, struct request *r, struct err *e)
 	struct spare *none = NULL;
 
 	r->reply.op = SPAWNER_OK;
-	return hold(sp, r, PROFILE__N, &none, e);
+	return hold(sp, r, PROFILE_NONE, &none, e);
 }
 
 static int keep(struct entry *entry, enum spawner_keep kind, struct request *r, struct err *e)
@@ -226,7 +226,7 @@ static int start_check(const struct spawner *sp, const struct request *r, enum p
 	*ret_profile = profile_from_name(r->m->name, strlen(r->m->name));
 	if (sp->ending)
 		return REFUSE(e, ESHUTDOWN, "sandboxd ends");
-	if (*ret_profile == PROFILE__N)
+	if (*ret_profile == PROFILE_NONE)
 		return REFUSE(e, EINVAL, "no profile is called '%s'", r->m->name);
 	if (r->m->flags & ~(SPAWNER_F_HOLD | SPAWNER_F_FRESH))
 		return REFUSE(e, EINVAL, "START with the unknown flags 0x%x", r->m->flags);

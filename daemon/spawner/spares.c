@@ -226,7 +226,7 @@ void spares_timer(struct spawner *sp, struct zygote *z, int64_t now_ms)
 				return; /* the next zygote makes the rest */
 			continue;
 		}
-		log_debug("no spare host of profile %s: %s", profile_builtin(z->profile)->name, s ? e.text : "those that have ended aren't reaped");
+		log_debug("no spare host of profile %s: %s", profile_policy(z->profile)->name, s ? e.text : "those that have ended aren't reaped");
 		pool_lost(pool, false, now_ms);
 	}
 }
@@ -286,7 +286,7 @@ void spare_born(struct spawner *sp, struct zygote *z, const struct zygote_messag
 
 bool spare_reaped(struct spawner *sp, pid_t pid)
 {
-	for (int i = 0; i < PROFILE__N; i++) {
+	for (int i = 0; i < PROFILE_NONE; i++) {
 		struct zygote *z = &sp->zygotes.of[i];
 
 		for (size_t k = 0; k < SPARE_PLACES; k++)

@@ -36,7 +36,7 @@ void zygotes_init(struct zygotes *all, uint32_t spares)
 	memset(all, 0, sizeof *all);
 	all->births_at_work = (unsigned)(cpus < 1 ? 1 : cpus > BIRTHS_CPUS_MAX ? BIRTHS_CPUS_MAX : cpus) + BIRTHS_BESIDE_CPUS;
 	for (int i = 0; i < ZYGOTES; i++) {
-		all->of[i] = (struct zygote){ .profile = i < PROFILE__N ? (enum profile)i : PROFILE_MEDIUM, .is_single = i >= PROFILE__N, .link_fd = -1,
+		all->of[i] = (struct zygote){ .profile = i < PROFILE_NONE ? (enum profile)i : PROFILE_MEDIUM, .is_single = i >= PROFILE_NONE, .link_fd = -1,
 			.filter_fd = -1, .deadline_ms = NEVER, .retry_at_ms = NEVER, .renew_at_ms = NEVER };
 		spares_init(&all->of[i].spares, all->of[i].is_single ? 0 : spares);
 	}
@@ -44,7 +44,7 @@ void zygotes_init(struct zygotes *all, uint32_t spares)
 
 static const char *name_of(const struct zygote *z)
 {
-	return profile_builtin(z->profile)->name;
+	return profile_policy(z->profile)->name;
 }
 
 /* ---- the start ---- */
@@ -73,7 +73,7 @@ static int filter_make(struct spawner *sp, struct zygote *z, struct err *e)
 
 	if (z->filter_fd != -1)
 		return 0;
-	if (filter_build(profile_builtin(z->profile), sp->weaken, true, &filter, e) == -1)
+	if (filter_build(profile_policy(z->profile), sp->weaken, true, &filter, e) == -1)
 		return err_prefix(e, "the filter of system calls");
 	z->filter_fd = filter.fd;
 	return 0;
@@ -96,7 +96,8 @@ static int zygote_begin(struct spawner *sp, struct zygote *z, struct err *e)
 		return err_sys(e, ERR_UNAVAILABLE, "cannot make its link");
 	/* The kernel says which process a word comes from: a host in a pid namespace doesn't know its own number here. */
 	if (setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == -1 || fd_set_nonblocking(pair[0], true) == -1 ||
-		fd_message_send(pair[0], &m, sizeof m, &same->filter_fd, filtered) == -1)
+		fd_message_send(pair[0], &m, sizeof m, &same->filter_fd, filtered) == -1 ||
+		(z->profile >= PROFILE__N && fd_message_send(pair[0], profile_policy(z->profile), sizeof(struct policy), NULL, 0) == -1))
 		err_sys(e, ERR_UNAVAILABLE, "cannot prepare its link");
 	else
 		result = (z->pid = zygote_fork(sp, pair[1], e)) == -1 ? -1 : 0;
@@ -170,7 +171,7 @@ struct zygote *zygote_for(struct spawner *sp, enum profile profile, bool is_fres
 
 	if (!is_fresh)
 		return &sp->zygotes.of[profile];
-	for (int i = PROFILE__N; i < ZYGOTES; i++) {
+	for (int i = PROFILE_NONE; i < ZYGOTES; i++) {
 		unsigned n = sp->zygotes.of[i].state != ZYGOTE_NONE;
 
 		for (const struct birth *b = sp->zygotes.of[i].first; b; b = b->next)

@@ -66,7 +66,7 @@ struct early_exit {
 };
 
 /* By profile; then those of a single host, whose profile is that of the first birth in their list. */
-#define ZYGOTES (PROFILE__N + LIMIT_FRESH_AT_ONCE)
+#define ZYGOTES (PROFILE_NONE + LIMIT_FRESH_AT_ONCE)
 
 struct zygotes {
 	struct zygote of[ZYGOTES];

@@ -127,6 +127,7 @@ struct life_event {
 	uint32_t random;     /* any number; the back-off's jitter is made of it */
 	enum life_exit exit; /* EXITED, RELOAD_DIED_SEALED */
 	bool has_older;      /* the engine has a state older than the kept one, which a start may begin from */
+	bool hopeless;       /* BEGIN_FAILED: another try would end likewise, so it is `failed` at once */
 	bool unbegun;        /* HOST_FAILED: before it was told what to load, so that it isn't the kept state's fault */
 };
 

@@ -207,6 +207,10 @@ enum life_state move_start_failed(struct step *s, enum life_reason reason)
 		move_answer(s, false, reason);
 		return LIFE_FAILED;
 	}
+	if (s->ev->type == LIFE_BEGIN_FAILED && s->ev->hopeless) {
+		l->reason = reason;
+		return LIFE_FAILED;
+	}
 	if (l->free_retry)
 		return move_start_begin(s);
 	move_restore_failed(s, reason);

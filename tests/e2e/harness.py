@@ -334,7 +334,7 @@ def error_code(message):
 class Daemon:
     """sandboxd in a folder of its own. The path is short (a socket's fits 107 bytes), and others may pass through it."""
 
-    def __init__(self, config=None, options=(), **popen):
+    def __init__(self, config=None, options=(), profiles=None, **popen):
         self.folder = tempfile.mkdtemp(prefix="sbx")
         os.chmod(self.folder, 0o755)
         self.socket = os.path.join(self.folder, "s")
@@ -347,6 +347,8 @@ class Daemon:
             with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o644), "w") as f:
                 f.write(config)
             self.options += ["--config", path]
+        for name, text in (profiles or {}).items():
+            self.write_profile(name, text)
         self.process = None
         self.seen = set()
         try:
@@ -357,6 +359,17 @@ class Daemon:
                 self.process.wait()
             self.remove()
             raise
+
+    def write_profile(self, name, text):
+        """One of the administrator's, read when it starts; text None: there is none of this name any more. It has a config."""
+        folder = os.path.join(self.folder, "profiles.d")
+        path = os.path.join(folder, name + ".profile")
+        if text is None:
+            os.unlink(path)
+            return
+        os.makedirs(folder, 0o755, exist_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), "w") as f:
+            f.write(text)
 
     def argv(self):
         return [os.path.join(BUILD, "sandboxd"), *self.options]
@@ -516,12 +529,12 @@ class Daemon:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def left_files(self):
-        """All files outside the state folder; the log and the configuration are ours."""
+        """All files outside the state folder; the log and the configuration, with its profiles, are ours."""
         ours = {self.log_path, os.path.join(self.folder, "conf")}
         left = []
         for folder, folders, files in os.walk(self.folder):
-            if folder == self.folder and "state" in folders:
-                folders.remove("state")
+            if folder == self.folder:
+                folders[:] = [f for f in folders if f not in ("state", "profiles.d")]
             left += [os.path.join(folder, n) for n in files if os.path.join(folder, n) not in ours]
         return left
 
@@ -575,10 +588,11 @@ class Case(OwnCase):
 
     config = None
     options = ()
+    profiles = None  # {name: text of its file}; with a config
 
     @classmethod
     def setUpClass(cls):
-        cls.daemon = Daemon(config=cls.config, options=cls.options)
+        cls.daemon = Daemon(config=cls.config, options=cls.options, profiles=cls.profiles)
 
     @classmethod
     def tearDownClass(cls):

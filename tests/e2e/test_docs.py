@@ -34,6 +34,11 @@ def public_names():
     return {n for n in names if not n.endswith("_") and not re.search(r"_sbx_|^SBX_SAYS_", n)}
 
 
+def described_keys(page_text):
+    """What begins a paragraph in sandboxd.conf(5)."""
+    return {k for line in page_text.splitlines() if line.startswith("*") for k in re.findall(r"\*([a-z_]+)\*", line.split(" = ")[0])}
+
+
 class Docs(unittest.TestCase):
     def test_every_verb_and_option_of_sandboxctl(self):
         doc = page("sandboxctl.1")
@@ -65,9 +70,13 @@ class Docs(unittest.TestCase):
         self.assertGreater(len(keys), 10)
         listed = set(re.findall(r"\w+", help_text[help_text.index("Keys:"):help_text.index("Signals:")]))
         self.assertEqual(keys - listed, set(), "keys that sandboxd --help lacks")
-        described = {k for line in conf.split("# SEE ALSO")[0].splitlines() if line.startswith("*") for k in re.findall(r"\*([a-z_]+)\*", line.split(" = ")[0])}
+        of_config, of_profiles = conf.split("# EXAMPLE")[0].split("# PROFILES")
+        described = described_keys(of_config)
         self.assertEqual(keys - described, set(), "keys that sandboxd.conf(5) lacks")
         self.assertEqual(described - keys, set(), "keys that there aren't")
+        keys = set(re.findall(r'(?m)^\t\[KEY_\w+\] = "(\w+)",', text("proto/profile_file.c")))
+        self.assertGreater(len(keys), 5)
+        self.assertEqual(described_keys(of_profiles), keys, "keys of profiles")
 
     def test_every_public_name_of_the_header(self):
         names = public_names()

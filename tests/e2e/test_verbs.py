@@ -19,6 +19,7 @@ VERBS = {  # operands that name the sandbox `x`
     "call": ["x", "get"], "cast": ["x", "get"],
     "wait": ["x", "--for", "running"], "reload": ["x", COUNTER2], "rollback": ["x"], "versions": ["x"], "history": ["x"],
     "state-get": ["x"], "state-set": ["x", "count=3"], "state-check": ["x"], "state-diff": ["x", "y"], "schema": ["x"], "schema-diff": ["x", "y"], "commit": ["x"], "logs": ["x"], "events": [], "audit": [],
+    "profile-list": [], "profile-show": ["x"], "profile-validate": ["/dev/null"], "profile-diff": ["x", "y"],
     "ping": [], "doctor": [], "daemon-info": [], "shutdown": [], "outcome": ["key"], "discover": [],
 }
 
@@ -107,7 +108,7 @@ class Verbs(Case):
 
     def test_no_such_thing(self):
         for verb, operands in VERBS.items():
-            if operands and verb not in ("create", "outcome", "group-create"):
+            if operands and verb not in ("create", "outcome", "group-create", "profile-validate"):
                 self.both(NOT_FOUND, verb, *operands, says="not_found")
         self.both(NOT_FOUND, "create", "x", "--object", "0" * 64, says="object_not_found")
         self.ctl("create", "x", COUNTER1)

@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (confine_parse(&c, text, in.left, channel[0], &e) != 0)
 			fuzz_refused(&e);
 		else
-			FUZZ_MUST((unsigned)c.profile < PROFILE__N);
+			FUZZ_MUST((unsigned)c.profile < PROFILE_NONE);
 	} else if (order_parse(&o, (enum order_kind)kind, text, in.left, &e) != 0) {
 		fuzz_refused(&e);
 	} else {

@@ -136,4 +136,27 @@ static int open_path(struct sbx *x, void *self)
 	return fd == -1 ? 0 : close(fd);
 }
 
-SBX_MODULE(refused, 1, SBX_USES(refused), SBX_FN(call, "what: str"), SBX_FN_AS("open", open_path, "path: str"));
+static int append_to(struct sbx *x, void *self)
+{
+	int fd = open(sbx_arg_str(x, "path"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	long rc = fd == -1 ? -1 : write(fd, "x", 1);
+
+	(void)self;
+	(void)put(x, rc);
+	return fd == -1 ? 0 : close(fd);
+}
+
+static int map_code(struct sbx *x, void *self)
+{
+	int fd = open(sbx_arg_str(x, "path"), O_RDONLY | O_CLOEXEC);
+	void *at = fd == -1 ? MAP_FAILED : mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+
+	(void)self;
+	(void)put(x, at == MAP_FAILED ? -1 : 0);
+	if (at != MAP_FAILED)
+		(void)munmap(at, 4096);
+	return fd == -1 ? 0 : close(fd);
+}
+
+SBX_MODULE(refused, 1, SBX_USES(refused), SBX_FN(call, "what: str"), SBX_FN_AS("open", open_path, "path: str"), SBX_FN_AS("append", append_to, "path: str"),
+	SBX_FN_AS("map_code", map_code, "path: str"));

@@ -825,6 +825,28 @@ START_TEST(a_failed_start_by_policy_is_counted_too)
 }
 END_TEST
 
+/* Another try would end likewise: no budget is charged, nothing is waited for, and a request starts it again. */
+START_TEST(a_hopeless_start_fails_at_once)
+{
+	struct life_event ev = { .type = LIFE_BEGIN_FAILED, .hopeless = true };
+	struct run r;
+
+	run_begin(&r, LIFE_PERMANENT);
+	run_do(&r, LIFE_EXITED, false, STARTS | LIFE_DO_NOTE_CRASHED | LIFE_DO_NOTE_RESTART, LIFE_STARTING);
+	ev.now_ms = r.now_ms;
+	ck_assert_int_eq(life_step(&r.l, &r.p, &ev, &r.out), LIFE_TAKEN);
+	ck_assert_uint_eq(r.out.set, LIFE_DO_CLEAR_TIMER);
+	ck_assert_int_eq(r.l.state, LIFE_FAILED);
+	ck_assert_int_eq(r.l.reason, LIFE_REASON_BEGIN_FAILED);
+	ck_assert_uint_eq(r.l.restarts, 1);
+	run_do(&r, LIFE_START, false, STARTS, LIFE_STARTING);
+	ev.now_ms = r.now_ms;
+	ck_assert_int_eq(life_step(&r.l, &r.p, &ev, &r.out), LIFE_TAKEN);
+	expect_answer(&r, LIFE_REQUEST_START, false, LIFE_REASON_BEGIN_FAILED);
+	ck_assert_int_eq(r.l.state, LIFE_FAILED);
+}
+END_TEST
+
 /* Each start takes longer than the whole window; then it ends at once, or fails, or the back-off alone takes that long. */
 START_TEST(a_slow_start_is_no_time_that_it_was_well_for)
 {
@@ -1314,4 +1336,5 @@ CHECK_MAIN("life", tcase_add_loop_test(tc, every_order_of_events, 0, sizeof poli
 	   tcase_add_test(tc, take_over_of_a_create_that_had_just_begun);
 	   tcase_add_test(tc, take_over_with_times_that_cannot_be);
 	   tcase_add_test(tc, take_over_survives_any_bytes); tcase_add_test(tc, exit_classes);
+	   tcase_add_test(tc, a_hopeless_start_fails_at_once);
 	   tcase_add_test(tc, names);)

@@ -42,8 +42,8 @@ START_TEST(builtin)
 		ck_assert_uint_eq(p->operations & ~laxer, 0);
 		laxer = p->operations;
 	}
-	ck_assert_int_eq(profile_from_name("hig", 3), PROFILE__N);
-	ck_assert_int_eq(profile_from_name("high ", 5), PROFILE__N);
+	ck_assert_int_eq(profile_from_name("hig", 3), PROFILE_NONE);
+	ck_assert_int_eq(profile_from_name("high ", 5), PROFILE_NONE);
 	ck_assert(profile_builtin(PROFILE_HIGH)->refuse_new_code && profile_builtin(PROFILE_MEDIUM)->refuse_new_code);
 	ck_assert_uint_eq(profile_builtin(PROFILE_LOW)->namespaces, 0);
 	ck_assert(profile_builtin(PROFILE_HIGH)->namespaces & CLONE_NEWCGROUP);

@@ -83,6 +83,32 @@ START_TEST(when_it_was_changed_and_what_was_counted)
 }
 END_TEST
 
+/* The level is the sandbox's own, its profile's, or, of a profile that isn't there, the most. */
+START_TEST(audit_levels)
+{
+	static const struct {
+		const char *profile, *members;
+		enum policy_audit level;
+		bool known;
+	} rows[] = { { "medium", "", POLICY_AUDIT_BASIC, true }, { "high", "", POLICY_AUDIT_FULL, true }, { "gone", "", POLICY_AUDIT_FULL, false },
+		{ "high", ",\"audit_level\":\"none\"", POLICY_AUDIT_NONE, true }, { "gone", ",\"audit_level\":\"basic\"", POLICY_AUDIT_BASIC, false },
+		{ "medium", ",\"audit_level\":\"all\"", POLICY_AUDIT_BASIC, true }, { "medium", ",\"audit_level\":2", POLICY_AUDIT_BASIC, true },
+		{ "medium", ",\"audit_level\":\"a very long word that is no level\"", POLICY_AUDIT_BASIC, true } };
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		char text[4096];
+
+		(void)snprintf(text, sizeof text, "{" HEAD POLICY VERSIONS TAIL "%s}", rows[i].members);
+		ck_assert_msg(load(text) == 0, "row %zu: %s", i, e.text);
+		(void)snprintf(sb.spec.profile, sizeof sb.spec.profile, "%s", rows[i].profile);
+		ck_assert_msg(spec_audit(&sb.spec) == rows[i].level, "row %zu", i);
+		ck_assert_int_eq(spec_check_profile(&sb.spec, &e), rows[i].known ? 0 : -1);
+		ck_assert_int_eq(spec_check_object(&sb.spec, LIMIT_OBJECT_BYTES, &e), 0);
+		unload();
+	}
+}
+END_TEST
+
 START_TEST(what_is_none_is_refused_with_a_reason)
 {
 	static const char *const rows[] = {
@@ -144,5 +170,5 @@ START_TEST(older_states)
 }
 END_TEST
 
-CHECK_MAIN("spec", tcase_add_test(tc, older_states); tcase_add_test(tc, a_good_one_is_read); tcase_add_test(tc, when_it_was_changed_and_what_was_counted);
+CHECK_MAIN("spec", tcase_add_test(tc, audit_levels); tcase_add_test(tc, older_states); tcase_add_test(tc, a_good_one_is_read); tcase_add_test(tc, when_it_was_changed_and_what_was_counted);
 	tcase_add_test(tc, what_is_none_is_refused_with_a_reason);)

@@ -75,13 +75,18 @@ static size_t attr_size(int abi)
 	return abi >= 4 ? offsetof(struct ll_ruleset_attr, scoped) : offsetof(struct ll_ruleset_attr, handled_access_net);
 }
 
+#define FILE_RIGHTS (LL_FS_EXECUTE | LL_FS_WRITE_FILE | LL_FS_READ_FILE | LL_FS_TRUNCATE | LL_FS_IOCTL_DEV)
+
 static int add_folder(const struct landlock_ruleset *r, const struct landlock_folder *folder, struct err *e)
 {
-	autoclose int fd = open(folder->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	autoclose int fd = open(folder->path, O_PATH | O_CLOEXEC);
 	struct ll_path_beneath_attr rule = { .allowed_access = folder->rights & r->fs, .parent_fd = fd };
+	struct stat st;
 
-	if (fd < 0)
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_sys(e, ERR_START_FAILED, "Landlock: cannot open the folder %s", folder->path);
+	if (!S_ISDIR(st.st_mode)) /* a file has no others in it */
+		rule.allowed_access &= FILE_RIGHTS;
 	if (rule.allowed_access == 0)
 		return 0;
 	if (syscall(NR_ADD_RULE, r->fd, LL_RULE_PATH_BENEATH, &rule, 0) < 0)

@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
+#include <linux/openat2.h>
 #include <linux/securebits.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -20,8 +22,8 @@
 #include "proto/fd.h"
 
 #define CAPABILITIES 64
-#define ROOT_OPTIONS_SIZE   "64k" /* the template holds folders and links only */
-#define ROOT_OPTIONS_INODES "64"
+#define ROOT_OPTIONS_SIZE   "64k" /* the template holds folders, links and empty files only */
+#define ROOT_OPTIONS_INODES "600" /* its own few, and each part of the granted paths: at most half of LIMIT_PROFILE_PATHS_BYTES */
 
 static int step_core(struct zygote *z)
 {
@@ -149,9 +151,84 @@ static int library_folder(int root_fd, const char *path)
 	return zygote_attach(tree, root_fd, name);
 }
 
+/* ---- what the profile grants of the machine ---- */
+
+static int by_path(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Where it is to hang: the parts that aren't there yet are the template root's own. */
+static int place_make(int root_fd, const char *path, bool is_folder)
+{
+	char name[LIMIT_PATH_BYTES + 1];
+	int fd;
+
+	for (const char *end = strchr(path + 1, '/'); end; end = strchr(end + 1, '/')) {
+		(void)snprintf(name, sizeof name, "%.*s", (int)(end - path - 1), path + 1);
+		if (mkdirat(root_fd, name, 0755) == -1 && errno != EEXIST)
+			return -1;
+	}
+	if (is_folder)
+		return mkdirat(root_fd, path + 1, 0755) == -1 && errno != EEXIST ? -1 : 0;
+	fd = openat(root_fd, path + 1, O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
+	if (fd == -1)
+		return errno == EEXIST ? 0 : -1;
+	fd_close(&fd);
+	return 0;
+}
+
+/* What lies there is mapped as code only where the profile allows new code. */
+static int grant(const struct policy *p, int root_fd, const char *path, bool writes)
+{
+	struct mount_attr attributes = { .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (writes ? 0 : MOUNT_ATTR_RDONLY) |
+		(p->refuse_new_code ? MOUNT_ATTR_NOEXEC : 0) };
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+	autoclose int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how), tree = -1;
+	struct stat st;
+
+	if (fd == -1 || fstat(fd, &st) == -1)
+		return -1;
+	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)) {
+		errno = EINVAL;
+		return -1;
+	}
+	tree = (int)syscall(SYS_open_tree, fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH);
+	if (tree == -1 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attributes, sizeof attributes) == -1 ||
+		place_make(root_fd, path, S_ISDIR(st.st_mode)) == -1)
+		return -1;
+	return zygote_attach(tree, root_fd, path + 1);
+}
+
+static bool is_written(const struct policy *p, const char *path)
+{
+	bool writes = false;
+
+	for (size_t i = 0; policy_path(p, i, &writes); i++)
+		if (policy_path(p, i, &writes) == path)
+			return writes;
+	return false;
+}
+
+/* A folder before what lies in it. */
+static int grants(const struct policy *p, int root_fd)
+{
+	const char *paths[2 * LIMIT_PROFILE_PATHS];
+	bool writes;
+	size_t n = 0;
+
+	for (const char *path; (path = policy_path(p, n, &writes)); n++)
+		paths[n] = path;
+	qsort(paths, n, sizeof *paths, by_path);
+	for (size_t i = 0; i < n; i++)
+		if (grant(p, root_fd, paths[i], is_written(p, paths[i])) == -1)
+			return -1;
+	return 0;
+}
+
 /* objects_fd -1: the spawner hands each host its folder as a mount. Else, having no right to, all are here, and each host puts
  * its own on top of them. */
-static int root_fill(int root_fd, int objects_fd)
+static int root_fill(struct zygote *z, int root_fd, int objects_fd)
 {
 	static const char *const libraries[] = { "/usr/lib", "/usr/lib64", "/lib", "/lib64" };
 	struct mount_attr attributes = { .attr_set = MOUNT_ATTR_RDONLY };
@@ -164,6 +241,10 @@ static int root_fill(int root_fd, int objects_fd)
 			return -1;
 	if (objects_fd != -1 && zygote_attach(objects_fd, root_fd, &ZYGOTE_OBJECTS[1]) == -1)
 		return -1;
+	if (grants(profile_policy(z->profile), root_fd) == -1) {
+		z->granted_errno = errno;
+		return -1;
+	}
 	return (int)syscall(SYS_mount_setattr, root_fd, "", AT_EMPTY_PATH, &attributes, sizeof attributes);
 }
 
@@ -189,7 +270,7 @@ static int step_root(struct zygote *z)
 	if (root_fd == -1 || zygote_attach(root_fd, AT_FDCWD, "") == -1 || fstat(root_fd, &st) == -1)
 		return -1;
 	mask = umask(0);
-	filled = root_fill(root_fd, objects_fd);
+	filled = root_fill(z, root_fd, objects_fd);
 	(void)umask(mask);
 	if (filled == -1 || fchdir(root_fd) == -1 || syscall(SYS_pivot_root, ".", ".") == -1 || umount2(".", MNT_DETACH) == -1 ||
 		chdir("/") == -1)
@@ -204,12 +285,19 @@ static int step_landlock(struct zygote *z)
 	const struct landlock_folder own[] = { { "/", LANDLOCK_READ_ONLY }, { ZYGOTE_WRITABLE, LANDLOCK_READ_WRITE } };
 	const struct landlock_folder machine[] = { { "/usr/lib", LANDLOCK_READ_ONLY }, { "/lib", LANDLOCK_READ_ONLY },
 		{ z->request.objects, LANDLOCK_READ_ONLY } };
-	bool has_root = walls_want(PROTECTION_OWN_ROOT);
+	const struct policy *p = profile_policy(z->profile);
+	struct landlock_folder folders[sizeof own / sizeof *own + sizeof machine / sizeof *machine + 2 * LIMIT_PROFILE_PATHS];
+	bool has_root = walls_want(PROTECTION_OWN_ROOT), writes = false;
+	size_t n = has_root ? sizeof own / sizeof *own : sizeof machine / sizeof *machine;
 	struct err e = ERR_INIT;
 
-	if (landlock_make(profile_builtin(z->profile), z->landlock_abi, has_root ? own : machine,
-		has_root ? sizeof own / sizeof *own : sizeof machine / sizeof *machine, &walls_landlock, &e) == -1)
+	memcpy(folders, has_root ? own : machine, has_root ? sizeof own : sizeof machine);
+	for (size_t i = 0; policy_path(p, i, &writes); i++)
+		folders[n++] = (struct landlock_folder){ policy_path(p, i, &writes), writes ? LANDLOCK_READ_WRITE : LANDLOCK_READ_ONLY };
+	if (landlock_make(p, z->landlock_abi, folders, n, &walls_landlock, &e) == -1) {
+		z->granted_errno = p->paths[0] ? errno : 0;
 		return -1;
+	}
 	if (walls_landlock.fd == -1) {
 		errno = ENOSYS;
 		return -1;
@@ -253,6 +341,11 @@ int zygote_prepare(struct zygote *z, const char **ret_step)
 
 	lose_known(z);
 	result = zygote_steps(z, steps, sizeof steps / sizeof *steps, ZYGOTE_TRY, ret_step);
+	if (result == 0 && z->granted_errno != 0) { /* else it would be a lost wall, for an administrator's folder that has gone */
+		*ret_step = "granted paths";
+		errno = z->granted_errno;
+		return -1;
+	}
 	if (!walls_want(PROTECTION_OWN_ROOT))
 		walls_lose(PROTECTION_SCRATCH, 0);
 	return result;

@@ -97,7 +97,7 @@ static void receive(struct zygote *z, enum zygote_op op, size_t fds_min, size_t 
 	if (n == 0 || (n == -1 && errno == ECONNRESET))
 		_exit(0);
 	if (n != (ssize_t)sizeof z->request || z->request.version != ZYGOTE_WIRE_VERSION || z->request.op != op ||
-		z->n_fds < fds_min || z->n_fds > fds_max || z->request.profile >= PROFILE__N ||
+		z->n_fds < fds_min || z->n_fds > fds_max || z->request.profile >= PROFILE_NONE ||
 		!memchr(z->request.objects, 0, sizeof z->request.objects) || !memchr(z->request.step, 0, sizeof z->request.step))
 		_exit(HOST_EXIT_CONTRACT);
 	z->cgroup_fd = -1;
@@ -202,6 +202,20 @@ static int try_birth(struct zygote *z, const char **ret_step)
 	return pid == -1 ? -1 : 0;
 }
 
+/* The one own profile that this process and its hosts know. */
+static void own_profile_receive(struct zygote *z)
+{
+	struct policy p;
+	struct err e = ERR_INIT;
+	int fds[FD_MESSAGE_MAX];
+	size_t n_fds = 0;
+	ssize_t n = fd_message_receive(z->link_fd, &p, sizeof p, fds, &n_fds);
+
+	if (n != (ssize_t)sizeof p || n_fds != 0 || policy_check(&p, &e) == -1)
+		_exit(HOST_EXIT_CONTRACT);
+	profile_own_put(z->profile, &p);
+}
+
 static void begin(struct zygote *z)
 {
 	struct zygote_message answer = { 0 };
@@ -210,6 +224,8 @@ static void begin(struct zygote *z)
 
 	receive(z, ZYGOTE_BEGIN, 0, 1);
 	z->profile = (enum profile)z->request.profile;
+	if (z->profile >= PROFILE__N)
+		own_profile_receive(z);
 	z->rootless = (z->request.flags & ZYGOTE_F_ROOTLESS) != 0;
 	z->wants_listener = (z->request.flags & ZYGOTE_F_LISTENER) != 0;
 	z->landlock_abi = z->request.landlock_abi;

@@ -29,6 +29,7 @@ struct zygote {
 	struct zygote_message request;    /* the newest */
 	int fds[FD_MESSAGE_MAX];          /* that came with it */
 	size_t n_fds;
+	int granted_errno;                /* why a path that the profile grants can't be given; 0: all are */
 	int cgroup_fd;                    /* of those: the cgroup of the host; -1: it stays in the zygote's */
 	bool in_cgroup;                   /* in a host: it was cloned into it */
 	int listener_fd;                  /* in a host, until it is born */

@@ -12,6 +12,7 @@
 #include "daemon/front/listener.h"
 #include "daemon/sandbox/registry.h"
 #include "daemon/sandbox/sandbox.h"
+#include "daemon/control/leave.h"
 #include "daemon/control/shutdown.h"
 #include "daemon/control/spawner_link.h"
 #include "daemon/front/rpc_stream.h"
@@ -29,6 +30,7 @@ rpc_handler *const rpc_handlers[METHOD__N] = {
 	[METHOD_DAEMON_INFO] = daemon_info,
 	[METHOD_DAEMON_DOCTOR] = daemon_doctor,
 	[METHOD_DAEMON_SHUTDOWN] = daemon_shutdown,
+	[METHOD_DAEMON_UPGRADE] = daemon_upgrade,
 	[METHOD_OBJECT_PUT] = uploads_put,
 	[METHOD_SANDBOX_CREATE] = sandbox_create,
 	[METHOD_SANDBOX_DESTROY] = sandbox_destroy,
@@ -102,6 +104,7 @@ const struct rpc_done *daemon_info(struct control *c, struct rpc_request *r)
 	cJSON_AddNumberToObject(result, "pid", c->begin.spawner_pid);
 	cJSON_AddNumberToObject(result, "control_pid", getpid());
 	cJSON_AddNumberToObject(result, "epoch", c->begin.epoch);
+	cJSON_AddNumberToObject(result, "upgrades", c->begin.upgrades);
 	cJSON_AddNumberToObject(result, "uptime_ms", (double)(clock_monotonic_ms() - c->started_ms));
 	cJSON_AddBoolToObject(result, "rootless", !c->begin.is_root);
 	cJSON_AddNumberToObject(result, "sandboxes", (double)registry_count(c->registry));

@@ -59,7 +59,7 @@ static const struct {
 
 static const char *const results[METHOD__N] = {
 	[METHOD_DAEMON_PING] = "{pong: b, version: s}",
-	[METHOD_DAEMON_INFO] = ("{version: s, protocol: i, pid: i, control_pid: i, epoch: i, uptime_ms: i, rootless: b, sandboxes: i,"
+	[METHOD_DAEMON_INFO] = ("{version: s, protocol: i, pid: i, control_pid: i, epoch: i, upgrades: i, uptime_ms: i, rootless: b, sandboxes: i,"
 				" registry: {problems: [s], writes_pending: i, objects: i},"
 				" uid: i, right: s, socket: s, state_dir: s,"
 				" owned: {sandboxes: {used: i, limit: i~}, memory: {used: i, limit: i~}, store_bytes: {used: i, limit: i~},"
@@ -69,6 +69,7 @@ static const char *const results[METHOD__N] = {
 				  " remedies: [{protection: s, lost: s, get: s}],"
 				  " capacity: {sandboxes: i, limited_by: s, open_files: i, max_sandboxes: i, present: i, get: s}}"),
 	[METHOD_DAEMON_SHUTDOWN] = "{stopping: b}",
+	[METHOD_DAEMON_UPGRADE] = "{upgrading: b, upgrades: i}",
 	[METHOD_OBJECT_PUT] = "{upload: s, received: i, sha256?: s}",
 	[METHOD_SANDBOX_CREATE] = "$sandbox",
 	[METHOD_SANDBOX_DESTROY] = "{id: s, destroyed: b}",

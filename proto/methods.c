@@ -38,7 +38,7 @@
 const struct method methods[METHOD__N] = {
 	[METHOD_DAEMON_PING] = { "daemon.ping", RIGHT_ANY, "Answer, to show that the daemon serves.", "{pong, version}", { { 0 } } },
 	[METHOD_DAEMON_INFO] = { "daemon.info", RIGHT_ANY, "Show the daemon's version, processes, uptime, counts, the caller's rights, and what it owns of what it may: {used, limit}, null for no limit; to administrators what each owner has.",
-		"{version, protocol, pid, control_pid, epoch, upgrades, uptime_ms, rootless, sandboxes, registry: {problems, writes_pending, objects}, uid, right,"
+		"{version, protocol, pid, control_pid, epoch, upgrades, host_build, hosts_of_older_build, uptime_ms, rootless, sandboxes, registry: {problems, writes_pending, objects}, uid, right,"
 		" owned: {sandboxes, memory, store_bytes, jobs}, owners, owners_left_off}", { { 0 } } },
 	[METHOD_DAEMON_DOCTOR] = { "daemon.doctor", RIGHT_OPERATOR,
 		"Examine what this machine can enforce, by making and ending a process of each profile; what is lost, and how to get it.",

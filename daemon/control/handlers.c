@@ -4,6 +4,7 @@
 #include "daemon/control/handlers.h"
 
 #include <cjson/cJSON.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -98,6 +99,7 @@ const struct rpc_done *daemon_ping(struct control *c, struct rpc_request *r)
 const struct rpc_done *daemon_info(struct control *c, struct rpc_request *r)
 {
 	cJSON *result = cJSON_CreateObject();
+	char build[16];
 
 	cJSON_AddStringToObject(result, "version", SANDBOXD_VERSION);
 	cJSON_AddNumberToObject(result, "protocol", PROTOCOL_VERSION);
@@ -105,6 +107,9 @@ const struct rpc_done *daemon_info(struct control *c, struct rpc_request *r)
 	cJSON_AddNumberToObject(result, "control_pid", getpid());
 	cJSON_AddNumberToObject(result, "epoch", c->begin.epoch);
 	cJSON_AddNumberToObject(result, "upgrades", c->begin.upgrades);
+	(void)snprintf(build, sizeof build, "%08x", c->begin.host_build);
+	cJSON_AddStringToObject(result, "host_build", build);
+	cJSON_AddNumberToObject(result, "hosts_of_older_build", c->older_hosts);
 	cJSON_AddNumberToObject(result, "uptime_ms", (double)(clock_monotonic_ms() - c->started_ms));
 	cJSON_AddBoolToObject(result, "rootless", !c->begin.is_root);
 	cJSON_AddNumberToObject(result, "sandboxes", (double)registry_count(c->registry));

@@ -63,6 +63,11 @@ void upgrade_refused(struct control *c, int reason_fd)
 
 /* ---- the end of this process ---- */
 
+static void nothing(struct storage_job *job)
+{
+	job->status = 0;
+}
+
 static void written(struct storage_job *job)
 {
 	(void)job;
@@ -72,7 +77,7 @@ static void written(struct storage_job *job)
 /* All answers are out. What the storage thread was given before is committed when its turn comes. */
 static void listener_closed(void *ctx)
 {
-	static struct storage_job job = { .barrier = true, .done = written, .err = ERR_INIT };
+	static struct storage_job job = { .work = nothing, .barrier = true, .done = written, .err = ERR_INIT };
 	struct control *c = ctx;
 
 	c->listener = NULL;

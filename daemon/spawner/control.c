@@ -422,7 +422,7 @@ void control_reaped(struct spawner *sp, int status, int64_t now_ms)
 	liveness_gone(&sp->liveness);
 	sp->alive_unsent = false;
 	drain_dead(sp); /* its last word may have been FINISHED: then its end is in order */
-	if (!sp->ending && sp->upgrade.state != UPGRADE_LEAVES)
+	if (!sp->ending && !(sp->upgrade.state == UPGRADE_LEAVES && WIFEXITED(status) && WEXITSTATUS(status) == 0))
 		death_log(c, pid, status, now_ms - c->started_ms);
 	jobs_orphan(sp);
 	sp->drain_at_ms = now_ms;

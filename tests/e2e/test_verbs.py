@@ -19,7 +19,7 @@ VERBS = {  # operands that name the sandbox `x`
     "call": ["x", "get"], "cast": ["x", "get"],
     "wait": ["x", "--for", "running"], "reload": ["x", COUNTER2], "rollback": ["x"], "versions": ["x"], "history": ["x"],
     "state-get": ["x"], "state-set": ["x", "count=3"], "state-check": ["x"], "state-diff": ["x", "y"], "schema": ["x"], "schema-diff": ["x", "y"], "commit": ["x"], "logs": ["x"], "events": [], "audit": [],
-    "ping": [], "doctor": [], "daemon-info": [], "shutdown": [], "outcome": ["key"], "discover": [],
+    "ping": [], "doctor": [], "daemon-info": [], "shutdown": [], "upgrade": [], "outcome": ["key"], "discover": [],
 }
 
 

@@ -203,14 +203,14 @@ $(BUILD)/man/%: docs/man/%.scd
 	$(call say,MAN,$<)mkdir -p $(@D) && scdoc <$< >$@
 
 # changes when the paths do: what has some compiled in is then built again
-paths := $(PREFIX) $(LIBEXECDIR) $(INCLUDEDIR) $(SBINDIR)
+paths := $(PREFIX) $(LIBEXECDIR) $(INCLUDEDIR) $(SBINDIR) $(BINDIR)
 $(BUILD)/paths: always
 	$(Q)$(call if_changed,$(paths))
 $(BUILD)/o/daemon/spawner/programs.o: $(BUILD)/paths
 $(BUILD)/sandbox-module.pc: sandbox-module.pc.in $(BUILD)/paths
 	$(Q)sed -e 's,@PREFIX@,$(PREFIX),;s,@INCLUDEDIR@,$(INCLUDEDIR),;s,@VERSION@,$(VERSION),' $< >$@
 $(BUILD)/sandboxd.service: sandboxd.service $(BUILD)/paths
-	$(Q)sed -e 's,^ExecStart=/usr/sbin/,ExecStart=$(SBINDIR)/,' $< >$@
+	$(Q)sed -e 's,^ExecStart=/usr/sbin/,ExecStart=$(SBINDIR)/,;s,^ExecReload=/usr/bin/,ExecReload=$(BINDIR)/,' $< >$@
 
 # mode:file:where, the one list that install and uninstall share
 installed_pages := $(foreach page,$(man_pages),644:$(page):$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)))

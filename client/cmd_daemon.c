@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * ping, daemon-info, shutdown: the verbs about the daemon itself. */
+ * ping, daemon-info, shutdown, upgrade: the verbs about the daemon itself. */
 #include <stdlib.h>
 
 #include "client/ctl.h"
 #include "client/output.h"
 #include "proto/clock.h"
+
+#define SERVES_MS 90000 /* the old program ends in 30 s at most; a control takes over many sandboxes in less than the rest */
 
 int cmd_ping_run(struct ctl *s)
 {
@@ -59,6 +61,42 @@ int cmd_shutdown_run(struct ctl *s)
 		(void)puts("the daemon stops its sandboxes and ends");
 	rpcclient_reply_fini(&r);
 	return 0;
+}
+
+/* The connection that the new program's control accepts first is ours, or one behind it: what it says is said after the upgrade. */
+static int upgrade_wait(struct ctl *s, int64_t before)
+{
+	struct rpcclient_reply r = { 0 };
+	struct err e = ERR_INIT;
+	int64_t after = -1;
+	int status = 0;
+
+	rpcclient_fini(&s->rpc);
+	rpcclient_init(&s->rpc);
+	if (rpcclient_connect(&s->rpc, s->socket_path, clock_monotonic_ms() + SERVES_MS, &e) == -1 ||
+		rpcclient_call(&s->rpc, "daemon.info", (struct json_span){ "{}", 2 }, &r, &e) == -1)
+		status = ctl_fail(s, &e, r.error);
+	else if (!json_i64(json_get(r.result, "upgrades"), &after) || after <= before)
+		status = ctl_fail(s, (err_set(&e, ERR_UPGRADE_REFUSED, "the new program could not take over, and the old one serves on: the daemon's log and the "
+			"event daemon.upgrade_refused say why"), &e), (struct json_span){ 0 });
+	rpcclient_reply_fini(&r);
+	return status;
+}
+
+int cmd_upgrade_run(struct ctl *s)
+{
+	struct rpcclient_reply r;
+	int64_t before = 0;
+	int status = ctl_request(s, NULL, (struct json_span){ 0 }, &r);
+
+	if (status != 0)
+		return status;
+	(void)json_i64(json_get(r.result, "upgrades"), &before);
+	status = upgrade_wait(s, before);
+	if (status == 0 && !ctl_json_done(s, &r) && !s->args->quiet)
+		(void)puts("the daemon runs the program that is installed now");
+	rpcclient_reply_fini(&r);
+	return status;
 }
 
 /* outcome, discover: the result as it is. */

@@ -198,6 +198,9 @@ const struct verb verbs[] = {
 	{ .name = "ping", .method = METHOD_DAEMON_PING, .run = cmd_ping_run, .operands = "", .example = "sandboxctl ping" },
 	{ .name = "shutdown", .method = METHOD_DAEMON_SHUTDOWN, .run = cmd_shutdown_run, .operands = "",
 		.example = "sandboxctl shutdown" },
+	{ .name = "upgrade", .method = METHOD_DAEMON_UPGRADE, .run = cmd_upgrade_run, .operands = "",
+		.notes = "Waits until the new program serves. Status 1: it can't take over, and the message says why; the old one serves on.\n"
+			 "systemctl reload sandboxd does the same.", .example = "sandboxctl upgrade" },
 	{ .name = "daemon-info", .method = METHOD_DAEMON_INFO, .run = cmd_daemon_info_run, .operands = "",
 		.example = "sandboxctl daemon-info --json" },
 	{ .name = "doctor", .method = METHOD_DAEMON_DOCTOR, .run = cmd_doctor_run, .operands = "",

@@ -93,6 +93,7 @@ int cmd_doctor_run(struct ctl *s);
 int cmd_print_run(struct ctl *s);
 int cmd_daemon_info_run(struct ctl *s);
 int cmd_shutdown_run(struct ctl *s);
+int cmd_upgrade_run(struct ctl *s);
 int cmd_help_run(struct ctl *s);
 
 #endif

@@ -40,13 +40,16 @@
 const struct method methods[METHOD__N] = {
 	[METHOD_DAEMON_PING] = { "daemon.ping", RIGHT_ANY, "Answer, to show that the daemon serves.", "{pong, version}", { { 0 } } },
 	[METHOD_DAEMON_INFO] = { "daemon.info", RIGHT_ANY, "Show the daemon's version, processes, uptime, counts, the caller's rights, and what it owns of what it may: {used, limit}, null for no limit; to administrators what each owner has.",
-		"{version, protocol, pid, control_pid, epoch, uptime_ms, rootless, sandboxes, registry: {problems, writes_pending, objects}, uid, right,"
+		"{version, protocol, pid, control_pid, epoch, upgrades, host_build, hosts_of_older_build, uptime_ms, rootless, sandboxes, registry: {problems, writes_pending, objects}, uid, right,"
 		" owned: {sandboxes, memory, store_bytes, jobs}, owners, owners_left_off}", { { 0 } } },
 	[METHOD_DAEMON_DOCTOR] = { "daemon.doctor", RIGHT_OPERATOR,
 		"Examine what this machine can enforce, by making and ending a process of each profile; what is lost, and how to get it.",
 		"{version, rootless, kernel, architecture, landlock_abi, cgroup, profiles: [{profile, works, birth_us, error, step, missing, security}],"
 		" remedies: [{protection, lost, get}], capacity: {sandboxes, limited_by, open_files, max_sandboxes, present, get}}", { { 0 } } },
 	[METHOD_DAEMON_SHUTDOWN] = { "daemon.shutdown", RIGHT_ADMIN, "Stop all sandboxes in order and end the daemon.", "{stopping}", { { 0 } } },
+	[METHOD_DAEMON_UPGRADE] = { "daemon.upgrade", RIGHT_ADMIN,
+		"Replace the running program by the one that is installed now: sandboxes run on, connections are closed once it is clear that it can; else upgrade_refused, and nothing is touched.",
+		"{upgrading, upgrades: so many before this one}", { { 0 } } },
 	[METHOD_OBJECT_PUT] = { "object.put", RIGHT_OPERATOR,
 		"Upload an object or a source in chunks; it lives as long as the connection, and longer once used.",
 		"{upload, received, sha256 (with last)}",

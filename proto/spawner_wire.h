@@ -52,6 +52,9 @@ struct control_begin {
 	uint64_t max_memory_bytes, max_file_size_bytes; /* ceilings, 0: none */
 	uint32_t max_processes, max_open_files;
 	int32_t spawner_pid;
+	uint32_t upgrades;          /* of the spawner since its start */
+	uint8_t is_upgraded;        /* the first control of this program has not served yet */
+	uint32_t host_build;        /* of the program that new hosts run */
 	uint32_t administrators[CONFIG_MAX_USERS];
 	uint32_t operators[CONFIG_MAX_USERS];
 	uint32_t administrator_groups[CONFIG_MAX_USERS];
@@ -94,6 +97,7 @@ enum spawner_op {
 	SPAWNER_STOP,       /* a client asked for the end of the daemon: as SIGTERM. No reply; STOP_ASKED follows */
 	SPAWNER_STOPPING,   /* value = ms that an orderly end takes at most: the spawner is patient for so long (shutdown_timeout_ms at most). No reply */
 	SPAWNER_ALIVE,      /* the answer to ALIVE_ASKED. No reply */
+	SPAWNER_UPGRADE,    /* a client asked for an upgrade: as SIGHUP. No reply; UPGRADE_GOES or UPGRADE_REFUSED follows */
 	SPAWNER_REQUEST__N,
 
 	/* ---- replies ---- */
@@ -110,6 +114,8 @@ enum spawner_op {
 	SPAWNER_LISTENER,     /* the socket had been unlinked: fd = its successor */
 	SPAWNER_BORN,         /* sandbox, generation, pid: the process of a START is there */
 	SPAWNER_ALIVE_ASKED,  /* answer with ALIVE from the loop: who doesn't for too long is replaced */
+	SPAWNER_UPGRADE_GOES, /* the new program can take over: answer what is due, and exit; the next control is the new one */
+	SPAWNER_UPGRADE_REFUSED, /* fd: a sealed memfd with the reason, a sentence; nothing was touched, or all is as before */
 	SPAWNER_DENIED        /* sandbox, generation, pid: a forbidden system call. value = number, name = its name, text = the operation that
 	                         the profile lacks, status = the errno that it got, flags KILLED, LAST (no more are named);
 	                         dropped_bytes = so many of all sandboxes before it are told to nobody */
@@ -158,7 +164,7 @@ struct spawner_message {
 	uint32_t flags;
 	uint32_t uid;
 	uint32_t timeout_ms;
-	uint32_t reserved;
+	uint32_t host_build;     /* ENTRY, STARTED: of the program that the host runs */
 	uint64_t dropped_bytes;  /* ENTRY: log bytes drained and dropped while no control was there */
 	int64_t started_ms;      /* ENTRY, STARTED, EXITED: monotonic time of the start */
 	int64_t ended_ms;        /* EXITED */

@@ -44,6 +44,8 @@ struct control {
 	int64_t started_ms;         /* monotonic */
 	bool table_read;            /* take-over: all that the spawner holds is in the registry */
 	bool shutting_down;         /* requests but daemon.ping are answered shutting_down */
+	unsigned older_hosts;       /* that run another program than new ones would: from before an upgrade */
+	bool leaving;               /* the program is replaced: connections are being closed, and this process ends; its successor takes over */
 	bool finishing;             /* all sandboxes are stopped; connections are being closed */
 };
 

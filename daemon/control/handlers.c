@@ -4,6 +4,7 @@
 #include "daemon/control/handlers.h"
 
 #include <cjson/cJSON.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "daemon/front/listener.h"
 #include "daemon/sandbox/registry.h"
 #include "daemon/sandbox/sandbox.h"
+#include "daemon/control/leave.h"
 #include "daemon/control/shutdown.h"
 #include "daemon/control/spawner_link.h"
 #include "daemon/front/rpc_stream.h"
@@ -29,6 +31,7 @@ rpc_handler *const rpc_handlers[METHOD__N] = {
 	[METHOD_DAEMON_INFO] = daemon_info,
 	[METHOD_DAEMON_DOCTOR] = daemon_doctor,
 	[METHOD_DAEMON_SHUTDOWN] = daemon_shutdown,
+	[METHOD_DAEMON_UPGRADE] = daemon_upgrade,
 	[METHOD_OBJECT_PUT] = uploads_put,
 	[METHOD_SANDBOX_CREATE] = sandbox_create,
 	[METHOD_SANDBOX_DESTROY] = sandbox_destroy,
@@ -100,12 +103,17 @@ const struct rpc_done *daemon_ping(struct control *c, struct rpc_request *r)
 const struct rpc_done *daemon_info(struct control *c, struct rpc_request *r)
 {
 	cJSON *result = cJSON_CreateObject();
+	char build[16];
 
 	cJSON_AddStringToObject(result, "version", SANDBOXD_VERSION);
 	cJSON_AddNumberToObject(result, "protocol", PROTOCOL_VERSION);
 	cJSON_AddNumberToObject(result, "pid", c->begin.spawner_pid);
 	cJSON_AddNumberToObject(result, "control_pid", getpid());
 	cJSON_AddNumberToObject(result, "epoch", c->begin.epoch);
+	cJSON_AddNumberToObject(result, "upgrades", c->begin.upgrades);
+	(void)snprintf(build, sizeof build, "%08x", c->begin.host_build);
+	cJSON_AddStringToObject(result, "host_build", build);
+	cJSON_AddNumberToObject(result, "hosts_of_older_build", c->older_hosts);
 	cJSON_AddNumberToObject(result, "uptime_ms", (double)(clock_monotonic_ms() - c->started_ms));
 	cJSON_AddBoolToObject(result, "rootless", !c->begin.is_root);
 	cJSON_AddNumberToObject(result, "sandboxes", (double)registry_count(c->registry));

@@ -12,6 +12,7 @@
 #include "daemon/front/listener.h"
 #include "daemon/group/group.h"
 #include "daemon/control/handlers.h"
+#include "daemon/control/leave.h"
 #include "daemon/doctor/doctor.h"
 #include "daemon/sandbox/durable.h"
 #include "daemon/sandbox/owners.h"
@@ -25,6 +26,7 @@
 #include "daemon/observe/log_writer.h"
 #include "daemon/store/database.h"
 #include "daemon/store/storage.h"
+#include "proto/build.h"
 #include "proto/clock.h"
 #include "proto/fault.h"
 #include "proto/fd.h"
@@ -81,8 +83,14 @@ static void notice(void *ctx, const struct spawner_message *message, int *fds, s
 		spawner_send(c->spawner, &alive, NULL, 0);
 		break;
 	}
+	case SPAWNER_UPGRADE_GOES:
+		upgrade_goes(c);
+		break;
+	case SPAWNER_UPGRADE_REFUSED:
+		upgrade_refused(c, n_fds > 0 ? fds[0] : -1);
+		break;
 	case SPAWNER_LISTENER:
-		if (n_fds > 0 && c->listener)
+		if (n_fds > 0 && c->listener && !c->leaving)
 			listener_replace(c->listener, fd_take(&fds[0]));
 		break;
 	case SPAWNER_READY:
@@ -99,6 +107,7 @@ static void notice(void *ctx, const struct spawner_message *message, int *fds, s
 	case SPAWNER_STOP:
 	case SPAWNER_STOPPING:
 	case SPAWNER_ALIVE:
+	case SPAWNER_UPGRADE:
 	case SPAWNER_REQUEST__N:
 	case SPAWNER_OK:
 	case SPAWNER_ERROR:
@@ -126,6 +135,7 @@ static void serve(struct control *c)
 	spawner_send(c->spawner, &m, NULL, 0);
 	sandbox_logs_begin(c);
 	events_add(c->events, "daemon.started", NULL, 0, NULL, NULL);
+	upgrade_done(c);
 	log_info("serving on %s", c->begin.socket_path);
 	c->serving = true;
 	if (c->stop_asked > 0)
@@ -211,6 +221,8 @@ int main(int argc, char **argv)
 	struct err e = ERR_INIT;
 	struct sigaction ignore = { .sa_handler = SIG_IGN };
 
+	if (argc == 2 && strcmp(argv[1], BUILD_ARGUMENT) == 0)
+		return build_print();
 	if (argc > 1)
 		return simulate_main(argc, argv);
 	log_init("sandboxd-control", LOG_LEVEL_INFO);

@@ -29,7 +29,7 @@ static const struct {
 } shared[] = {
 	{ "sandbox",
 		"{id: s, group: s~, significant: b, status: s, status_reason: s~, owner: i, module: s~, version: i~, abi: s~, state_version: i~, sha256: s~, created_at: i, updated_at: i, pid: i~,"
-		" generation: i~, started_at: i~, state_from: s~, state_kept: b, persist: b, durable: b, restart: s, start_timeout_ms: i, shutdown_ms: i, heartbeat_ms: i, max_execution_ms: i, restart_state: s, profile: s, profile_fingerprint: s~, audit_level: s, address_space: s,"
+		" generation: i~, started_at: i~, host: {build: s, older: b}~, state_from: s~, state_kept: b, persist: b, durable: b, restart: s, start_timeout_ms: i, shutdown_ms: i, heartbeat_ms: i, max_execution_ms: i, restart_state: s, profile: s, profile_fingerprint: s~, audit_level: s, address_space: s,"
 		" strict: b, probation_ms: i, keep_versions: i, probation: {version: i, back_to: i, ends_in_ms: i, acknowledged_since: i}~,"
 		" limits: {max_memory: w, max_file_size: w, max_processes: i, max_open_files: i, max_cpu_percentage: i}, labels: o, config: o,"
 		" restart_count: i, budget: $budget~, budget_of: s~, backoff: o~,"
@@ -62,7 +62,7 @@ static const struct {
 
 static const char *const results[METHOD__N] = {
 	[METHOD_DAEMON_PING] = "{pong: b, version: s}",
-	[METHOD_DAEMON_INFO] = ("{version: s, protocol: i, pid: i, control_pid: i, epoch: i, uptime_ms: i, rootless: b, sandboxes: i,"
+	[METHOD_DAEMON_INFO] = ("{version: s, protocol: i, pid: i, control_pid: i, epoch: i, upgrades: i, host_build: s, hosts_of_older_build: i, uptime_ms: i, rootless: b, sandboxes: i,"
 				" registry: {problems: [s], writes_pending: i, objects: i},"
 				" uid: i, right: s, socket: s, state_dir: s,"
 				" owned: {sandboxes: {used: i, limit: i~}, memory: {used: i, limit: i~}, store_bytes: {used: i, limit: i~},"
@@ -72,6 +72,7 @@ static const char *const results[METHOD__N] = {
 				  " remedies: [{protection: s, lost: s, get: s}],"
 				  " capacity: {sandboxes: i, limited_by: s, open_files: i, max_sandboxes: i, present: i, get: s}}"),
 	[METHOD_DAEMON_SHUTDOWN] = "{stopping: b}",
+	[METHOD_DAEMON_UPGRADE] = "{upgrading: b, upgrades: i}",
 	[METHOD_OBJECT_PUT] = "{upload: s, received: i, sha256?: s}",
 	[METHOD_SANDBOX_CREATE] = "$sandbox",
 	[METHOD_SANDBOX_DESTROY] = "{id: s, destroyed: b}",

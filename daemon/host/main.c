@@ -18,6 +18,7 @@
 #include "daemon/host/serve.h"
 #include "daemon/host/warm.h"
 #include "daemon/host/zygote/zygote.h"
+#include "proto/build.h"
 #include "proto/fd.h"
 #include "proto/spawner_wire.h"
 
@@ -91,6 +92,8 @@ int main(int argc, char **argv)
 	static struct host host;
 	struct err e = ERR_INIT;
 
+	if (argc == 2 && strcmp(argv[1], BUILD_ARGUMENT) == 0)
+		return build_print();
 	orphans_watch();
 	if (argc > 1 && strcmp(argv[1], ZYGOTE_ARGUMENT) == 0)
 		zygote_run(), memset(argv[1], 0, strlen(argv[1])); /* comes back in each host, which ps shall show as one */

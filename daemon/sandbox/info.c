@@ -110,15 +110,23 @@ void sandbox_tree_row_json(const struct sandbox *sb, struct json_out *o)
 
 static void process_json(const struct sandbox *sb, struct json_out *o)
 {
+	char build[16];
+
 	if (sb->host) {
 		json_out_i64(o, "pid", sb->host->pid);
 		json_out_u64(o, "generation", sb->host->link.generation);
 		json_out_i64(o, "started_at", sb->host->started_at_ms);
+		(void)snprintf(build, sizeof build, "%08x", sb->host->build);
+		json_out_object(o, "host");
+		json_out_text(o, "build", build);
+		json_out_bool(o, "older", sb->host->is_older);
+		json_out_object_end(o);
 		json_out_text(o, "state_from", sb->state_from);
 	} else {
 		json_out_null(o, "pid");
 		json_out_null(o, "generation");
 		json_out_null(o, "started_at");
+		json_out_null(o, "host");
 		json_out_null(o, "state_from");
 	}
 	json_out_bool(o, "state_kept", sb->life.kept);

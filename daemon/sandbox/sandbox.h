@@ -116,6 +116,8 @@ struct host {
 	bool undoing;                    /* taken over in a reload: ABORT was sent */
 	unsigned old_casts;              /* taken over: so many casts of earlier clients may still tell that they failed */
 	char leaf[LIMIT_ID_BYTES + 33];  /* of its cgroup, in begin.cgroup_dir; "": none */
+	uint32_t build;                  /* of the program that it runs; control->begin.host_build: the one of new ones too */
+	bool is_older;                   /* it isn't, and counts in control->older_hosts */
 	char denied[96];                 /* the system call that it was killed for; "" */
 	char kill_text[96];              /* why control killed it outside the life's rules; "" */
 	char kill_reason[16];            /* its word for last_exit; "": killed */
@@ -382,7 +384,7 @@ void sandbox_placed_drop(struct sandbox *sb); /* another version runs: what was 
 void sandbox_place(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, bool put,
 	void (*placed)(struct sandbox *sb, uint64_t serial, const struct err *e));
 struct host *host_new(struct sandbox *sb, uint64_t generation, int channel_fd, int stdout_fd, int stderr_fd, struct err *e);
-void host_leaf_set(struct host *h, const struct spawner_message *m); /* from STARTED, BORN, ENTRY */
+void host_process_set(struct host *h, const struct spawner_message *m); /* its cgroup and its program, from STARTED, BORN, ENTRY */
 void host_abandon(struct host *h);          /* closes its link; frees itself */
 
 /* ---- talk.c ---- */

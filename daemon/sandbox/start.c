@@ -214,6 +214,8 @@ struct host *host_new(struct sandbox *sb, uint64_t generation, int channel_fd, i
 
 void host_abandon(struct host *h)
 {
+	h->sandbox->control->older_hosts -= h->is_older;
+	h->is_older = false;
 	h->sandbox = NULL;
 	host_link_close(&h->link, host_closed);
 }
@@ -354,13 +356,18 @@ void sandbox_create_failed(struct sandbox *sb, const struct err *e)
 	sandbox_fact(sb, LIFE_BEGIN_FAILED, LIFE_EXIT_NORMAL);
 }
 
-/* The name of a folder, and nothing else: what isn't is no leaf. */
-void host_leaf_set(struct host *h, const struct spawner_message *m)
+/* Its leaf is the name of a folder, and nothing else: what isn't is none. */
+void host_process_set(struct host *h, const struct spawner_message *m)
 {
+	struct control *c = h->sandbox->control;
 	size_t size = strnlen(m->text, sizeof m->text);
 
+	c->older_hosts -= h->is_older;
+	h->build = m->host_build;
+	h->is_older = m->host_build != c->begin.host_build;
+	c->older_hosts += h->is_older;
 	h->leaf[0] = '\0';
-	if (h->sandbox->control->begin.cgroup_dir[0] && size < sizeof h->leaf && memchr(m->text, '@', size) && !memchr(m->text, '/', size) &&
+	if (c->begin.cgroup_dir[0] && size < sizeof h->leaf && memchr(m->text, '@', size) && !memchr(m->text, '/', size) &&
 		m->text[0] != '.')
 		(void)snprintf(h->leaf, sizeof h->leaf, "%.*s", (int)size, m->text);
 }
@@ -387,7 +394,7 @@ static void started(void *ctx, const struct spawner_message *m, int *fds, size_t
 		begin_failed(sb, &e, "spawn");
 	} else {
 		sb->host->pid = m->pid;
-		host_leaf_set(sb->host, m);
+		host_process_set(sb->host, m);
 		sb->host->serial = sb->last_serial;
 		place_now(sb);
 		sandbox_log_begin(sb->log);
@@ -410,7 +417,7 @@ void sandbox_born(struct sandbox *sb, const struct spawner_message *m)
 	if (!sb->host || sb->host->link.generation != m->generation)
 		return;
 	sb->host->pid = m->pid;
-	host_leaf_set(sb->host, m);
+	host_process_set(sb->host, m);
 	if (sb->host->ready_waits)
 		sandbox_ready(sb);
 	if (sb->host)

@@ -250,7 +250,7 @@ static void entry_adopt(struct control *c, struct entry *en)
 		if (sb->host) {
 			host_link_read_output(&sb->host->link);
 			sb->host->pid = m->pid;
-			host_leaf_set(sb->host, m);
+			host_process_set(sb->host, m);
 			sb->host->started_ms = m->started_ms;
 			sb->host->started_at_ms = clock_wall_ms() - (clock_monotonic_ms() - m->started_ms);
 			sb->host->serial = sb->serial;

@@ -192,6 +192,7 @@ int birth_start(struct spawner *sp, struct entry *entry, enum profile profile, b
 	entry->birth = b;
 	entry->profile = profile;
 	entry->limits = *limits;
+	entry->host_build = sp->programs.host_build;
 	entry_started(&sp->table, entry, ++sp->generations, clock_monotonic_ms());
 	cgroup_leaf_name(entry->leaf, entry->sandbox, entry->generation);
 	if (!is_fresh)

@@ -180,15 +180,14 @@ static bool is_leaf(const char *name)
 	return *end == '\0' && errno == 0;
 }
 
-/* What an earlier daemon has left. */
-static void sweep(struct cgroups *g)
+void cgroups_sweep(struct cgroups *g, bool (*is_held)(void *ctx, const char *leaf), void *ctx)
 {
-	int fd = openat(g->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = g->dir_fd == -1 ? -1 : openat(g->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd == -1 ? NULL : fdopendir(fd);
 	struct dirent *entry;
 
 	while (dir && (entry = readdir(dir)))
-		if (is_leaf(entry->d_name))
+		if (is_leaf(entry->d_name) && !(is_held && is_held(ctx, entry->d_name)))
 			cgroup_end(g, entry->d_name, clock_monotonic_ms());
 	if (dir)
 		(void)closedir(dir);
@@ -213,8 +212,16 @@ void cgroups_open_at(struct cgroups *g, int dir_fd, const char *path)
 		none(g, "the delegated cgroup has no controller memory, pids or cpu");
 		return;
 	}
-	sweep(g);
+	cgroups_sweep(g, NULL, NULL); /* what an earlier daemon has left */
 	log_info("cgroups: one for each sandbox below %s", path);
+}
+
+void cgroups_take_over(struct cgroups *g, int dir_fd, uint64_t has, const char *path, const char *why)
+{
+	g->dir_fd = dir_fd;
+	g->has = has;
+	(void)snprintf(g->path, sizeof g->path, "%s", path);
+	(void)snprintf(g->why, sizeof g->why, "%s", why);
 }
 
 void cgroups_open(struct cgroups *g)

@@ -50,6 +50,10 @@ struct cgroup_events {
 void cgroups_open(struct cgroups *g);
 /* The same with a folder that is known to be delegated. For cgroups_open, and tests with a folder of plain files. Takes the descriptor. */
 void cgroups_open_at(struct cgroups *g, int dir_fd, const char *path);
+/* As another program left them. dir_fd -1: there are none, for this reason. */
+void cgroups_take_over(struct cgroups *g, int dir_fd, uint64_t has, const char *path, const char *why);
+/* Ends the leaves that is_held doesn't know; NULL: all. */
+void cgroups_sweep(struct cgroups *g, bool (*is_held)(void *ctx, const char *leaf), void *ctx);
 void cgroups_close(struct cgroups *g); /* removes the empty leaves; the daemon's own is left to the service manager */
 
 static inline bool cgroups_there(const struct cgroups *g)

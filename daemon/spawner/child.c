@@ -138,6 +138,19 @@ static int step_user(struct child_plan *p)
 	return (int)syscall(SYS_capset, &head, none);
 }
 
+/* It stays the user that owns the configuration, which nobody else may be able to read, and keeps no power of root's beside. */
+static int step_powerless(struct child_plan *p)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) == -1)
+		return -1;
+	if (p->change_ids && bounding_set_drop() == -1)
+		return -1;
+	return (int)syscall(SYS_capset, &head, none);
+}
+
 static int step_no_new_privileges(struct child_plan *p)
 {
 	(void)p;
@@ -159,6 +172,8 @@ static int step_parent_death(struct child_plan *p)
 static int step_folder(struct child_plan *p)
 {
 	(void)umask(p->umask);
+	if (p->stays_here)
+		return 0;
 	if (p->extra[CHILD_FD_FOLDER] != -1)
 		return fchdir(p->extra[CHILD_FD_FOLDER]);
 	return chdir("/");
@@ -258,6 +273,17 @@ static const struct child_step steps_compile[] = {
 	{ "exec compiler", step_exec_compiler },
 };
 
+static const struct child_step steps_check[] = {
+	STEPS_BEGIN,
+	{ "place descriptors", step_descriptors },
+	{ "resource limits", step_limits },
+	{ "no capabilities", step_powerless },
+	{ "no new privileges", step_no_new_privileges },
+	{ "parent death signal", step_parent_death },
+	{ "enter folder", step_folder },
+	{ "exec sandboxd", step_exec },
+};
+
 static const struct {
 	const struct child_step *steps;
 	uint32_t n;
@@ -265,6 +291,7 @@ static const struct {
 	[CHILD_CONTROL] = { steps_control, sizeof steps_control / sizeof *steps_control },
 	[CHILD_ZYGOTE] = { steps_zygote, sizeof steps_zygote / sizeof *steps_zygote },
 	[CHILD_COMPILE] = { steps_compile, sizeof steps_compile / sizeof *steps_compile },
+	[CHILD_CHECK] = { steps_check, sizeof steps_check / sizeof *steps_check },
 };
 _Static_assert(sizeof tables / sizeof *tables == (size_t)CHILD_KIND__N, "a table for each kind");
 

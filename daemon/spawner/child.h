@@ -16,7 +16,7 @@
 #define CHILD_FDS_MAX       7  /* descriptors that a program is started with, 0 to n - 1 */
 #define CHILD_LIMITS_MAX    8
 
-enum child_kind { CHILD_CONTROL, CHILD_ZYGOTE, CHILD_COMPILE, CHILD_KIND__N };
+enum child_kind { CHILD_CONTROL, CHILD_ZYGOTE, CHILD_COMPILE, CHILD_CHECK, CHILD_KIND__N };
 
 /* Descriptors that steps need beside those that the program gets; all close at exec. */
 enum child_extra { CHILD_FD_REPORT, CHILD_FD_PROGRAM, CHILD_FD_FOLDER, CHILD_FD_SOURCE, CHILD_FD_HEADER, CHILD_EXTRA__N };
@@ -35,6 +35,7 @@ struct child_plan {
 	struct child_limit limits[CHILD_LIMITS_MAX];
 	size_t n_limits;
 	bool change_ids;            /* root: become uid and gid, drop groups and the bounding set */
+	bool stays_here;            /* the folder is the parent's: relative paths of its command line mean the same */
 	uid_t uid;
 	gid_t gid;
 	mode_t umask;

@@ -80,6 +80,9 @@ static void begin_fill(const struct spawner *sp, struct control_begin *b)
 	b->max_open_files = c->max_open_files;
 	b->spawner_pid = getpid();
 	b->has_faults = sp->faults_fd != -1;
+	b->upgrades = sp->upgrade.done;
+	b->is_upgraded = sp->upgrade.untold;
+	b->host_build = sp->programs.host_build;
 	for (size_t i = 0; i < c->n_administrators; i++)
 		b->administrators[i] = c->administrators[i];
 	for (size_t i = 0; i < c->n_operators; i++)
@@ -294,6 +297,25 @@ static bool denials_notify(struct spawner *sp)
 	return true;
 }
 
+/* Once it serves: before that nobody waits for the answer, and its event would be the first of all. */
+static bool upgrade_notify(struct spawner *sp)
+{
+	struct upgrade *u = &sp->upgrade;
+	struct spawner_message m = { .version = SPAWNER_WIRE_VERSION, .op = SPAWNER_UPGRADE_GOES };
+	autoclose int fd = -1;
+
+	if (u->says == UPGRADE_SAYS_NOTHING || !sp->control.ready)
+		return true;
+	if (u->says == UPGRADE_SAYS_REFUSED) {
+		m.op = SPAWNER_UPGRADE_REFUSED;
+		fd = fd_memfd("reason", u->reason, strlen(u->reason), true);
+	}
+	if (!notice_send(sp, &m, &fd, fd != -1))
+		return false;
+	u->says = UPGRADE_SAYS_NOTHING;
+	return true;
+}
+
 void control_notify(struct spawner *sp)
 {
 	struct control *c = &sp->control;
@@ -322,7 +344,7 @@ void control_notify(struct spawner *sp)
 			return;
 		sp->listener_unsent = false;
 	}
-	if (!denials_notify(sp) || !facts_notify(sp))
+	if (!upgrade_notify(sp) || !denials_notify(sp) || !facts_notify(sp))
 		return;
 	for (size_t i = 0; i < LIMIT_JOBS; i++)
 		if (sp->jobs[i].state == JOB_ENDED && !job_done_send(sp, &sp->jobs[i]))
@@ -418,11 +440,11 @@ void control_reaped(struct spawner *sp, int status, int64_t now_ms)
 	liveness_gone(&sp->liveness);
 	sp->alive_unsent = false;
 	drain_dead(sp); /* its last word may have been FINISHED: then its end is in order */
-	if (!sp->ending)
+	if (!sp->ending && !(sp->upgrade.state == UPGRADE_LEAVES && WIFEXITED(status) && WEXITSTATUS(status) == 0))
 		death_log(c, pid, status, now_ms - c->started_ms);
 	jobs_orphan(sp);
 	sp->drain_at_ms = now_ms;
-	if (sp->ending)
+	if (sp->ending || upgrade_control_left(sp, now_ms))
 		return;
 	if (!c->ever_ready && WIFEXITED(status) && WEXITSTATUS(status) == CONTROL_EXIT_REFUSED) {
 		log_error("control refuses to start, and its own line above says why: sandboxd gives up");

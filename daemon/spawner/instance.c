@@ -165,12 +165,17 @@ static int state_open(struct spawner *sp, struct err *e)
 	return 0;
 }
 
+static void dirs_name(struct spawner *sp)
+{
+	(void)snprintf(sp->objects_dir, sizeof sp->objects_dir, "%.*s/objects", LIMIT_PATH_BYTES - 8, sp->config.runtime_dir);
+	(void)snprintf(sp->jobs_dir, sizeof sp->jobs_dir, "%.*s/jobs", LIMIT_PATH_BYTES - 8, sp->config.runtime_dir);
+}
+
 static int folders_open(struct spawner *sp, struct err *e)
 {
 	const struct config *c = &sp->config;
 
-	(void)snprintf(sp->objects_dir, sizeof sp->objects_dir, "%.*s/objects", LIMIT_PATH_BYTES - 8, c->runtime_dir);
-	(void)snprintf(sp->jobs_dir, sizeof sp->jobs_dir, "%.*s/jobs", LIMIT_PATH_BYTES - 8, c->runtime_dir);
+	dirs_name(sp);
 	if (sp->is_root && (folder_check_reachable(sp->objects_dir, e) == -1 || folder_check_reachable(c->state_dir, e) == -1))
 		return -1;
 	sp->objects_fd = folder_open_objects(sp->objects_dir, sp->is_root, &sp->objects_mounted, e);
@@ -221,14 +226,8 @@ static int limits_raise(const struct spawner *sp, struct err *e)
 	return 0;
 }
 
-int instance_open(struct spawner *sp, struct err *e)
+static int process_prepare(struct err *e)
 {
-	sp->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (sp->null_fd == -1)
-		return err_sys(e, ERR_UNAVAILABLE, "cannot open /dev/null");
-	if (runtime_open(sp, e) == -1 || lock_open(sp, e) == -1 || uids_open(sp, e) == -1 || state_open(sp, e) == -1 ||
-		folders_open(sp, e) == -1 || limits_raise(sp, e) == -1)
-		return -1;
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == -1)
 		return err_sys(e, ERR_UNAVAILABLE, "cannot become the reaper of orphans");
 #ifndef __SANITIZE_ADDRESS__
@@ -237,6 +236,26 @@ int instance_open(struct spawner *sp, struct err *e)
 		return err_sys(e, ERR_UNAVAILABLE, "cannot refuse to be traced");
 #endif
 	return 0;
+}
+
+int instance_take_over(struct spawner *sp, struct err *e)
+{
+	sp->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (sp->null_fd == -1)
+		return err_sys(e, ERR_UNAVAILABLE, "cannot open /dev/null");
+	dirs_name(sp);
+	return limits_raise(sp, e) == -1 || process_prepare(e) == -1 ? -1 : 0;
+}
+
+int instance_open(struct spawner *sp, struct err *e)
+{
+	sp->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (sp->null_fd == -1)
+		return err_sys(e, ERR_UNAVAILABLE, "cannot open /dev/null");
+	if (runtime_open(sp, e) == -1 || lock_open(sp, e) == -1 || uids_open(sp, e) == -1 || state_open(sp, e) == -1 ||
+		folders_open(sp, e) == -1 || limits_raise(sp, e) == -1)
+		return -1;
+	return process_prepare(e);
 }
 
 void instance_close(struct spawner *sp)

@@ -10,6 +10,7 @@
 struct spawner;
 
 /* ERR_ALREADY_EXISTS: another daemon holds the lock; nothing was touched. */
+int instance_take_over(struct spawner *sp, struct err *e); /* over an exec: the descriptors are there */
 int instance_open(struct spawner *sp, struct err *e);
 void instance_close(struct spawner *sp); /* also after a failed open */
 

@@ -125,7 +125,7 @@ static int listener_bind_patiently(struct listener *l, struct err *e)
 	}
 }
 
-int listener_open(struct listener *l, const struct config *c, struct err *e)
+static int listener_prepare(struct listener *l, const struct config *c, struct err *e)
 {
 	char *slash;
 
@@ -142,9 +142,20 @@ int listener_open(struct listener *l, const struct config *c, struct err *e)
 	l->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (l->inotify_fd == -1)
 		return err_sys(e, ERR_UNAVAILABLE, "cannot watch folders");
-	if (listener_watch(l, e) == -1)
-		return -1;
-	return listener_bind_patiently(l, e);
+	return listener_watch(l, e);
+}
+
+int listener_open(struct listener *l, const struct config *c, struct err *e)
+{
+	return listener_prepare(l, c, e) == -1 ? -1 : listener_bind_patiently(l, e);
+}
+
+int listener_take_over(struct listener *l, const struct config *c, int fd, uint64_t device, uint64_t inode, struct err *e)
+{
+	l->fd = fd;
+	l->device = device;
+	l->inode = inode;
+	return listener_prepare(l, c, e);
 }
 
 static bool still_ours(const struct listener *l)

@@ -27,6 +27,8 @@ struct listener {
 
 /* ERR_ALREADY_EXISTS: somebody answers on it. */
 int listener_open(struct listener *l, const struct config *c, struct err *e);
+/* The socket of another program's, which is bound already. */
+int listener_take_over(struct listener *l, const struct config *c, int fd, uint64_t device, uint64_t inode, struct err *e);
 /* Reads inotify. True if the socket was unlinked and is bound again: l->fd is its successor. */
 bool listener_check(struct listener *l, int64_t now_ms);
 void listener_close(struct listener *l); /* unlinks the path if it is still ours */

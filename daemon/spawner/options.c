@@ -65,7 +65,8 @@ const char options_help[] =
 	"numbers, or names of /etc/passwd and /etc/group. Options of the command line go before it.\n"
 	"\n"
 	"Signals: SIGTERM, SIGINT stop all sandboxes in order and end; a second one hurries.\n"
-	"SIGHUP is ignored.\n"
+	"SIGHUP replaces the running program by the one that is installed now, as `sandboxctl\n"
+	"upgrade` does: sandboxes run on, the configuration is read again.\n"
 	"\n"
 	"Profiles: NAME.profile in the folder profiles.d beside the configuration, likewise owned;\n"
 	"sandboxd.conf(5) has their keys.\n"
@@ -143,6 +144,7 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 		{ "--socket", &o->socket, NULL }, { "--state-dir", &o->state_dir, NULL },
 		{ "--runtime-dir", &o->runtime_dir, NULL }, { "--config", &o->config, NULL },
 		{ "--weaken", &o->weaken, NULL }, { "--landlock-abi", &o->landlock_abi, NULL },
+		{ "--take-over", &o->take_over, NULL }, { "--can-take-over", &o->can_take_over, NULL },
 		{ "--simulate", &o->simulate, NULL }, { "--otp", NULL, &o->otp }, { "--explain", NULL, &o->explain },
 		{ "--check-config", NULL, &o->check_config }, { "--debug", NULL, &o->debug },
 		{ "--version", NULL, &o->version }, { "--help", NULL, &o->help },

@@ -16,6 +16,7 @@ struct options {
 	const char *weaken, *landlock_abi;                     /* for tests */
 	const char *simulate; /* the file, "-": standard input */
 	bool otp, explain;    /* with simulate */
+	const char *take_over, *can_take_over; /* upgrade.h; for the daemon's own use */
 	bool help, version, check_config, debug;
 	struct fault faults[LIMIT_FAULTS];
 	size_t n_faults;

@@ -58,6 +58,24 @@ int programs_open_control(struct err *e)
 	return own_folder(folder, e) == -1 ? -1 : open_beside(folder, SANDBOXD_LIBEXECDIR, "sandboxd-control", O_PATH, e);
 }
 
+static uint32_t build_of(int program_fd)
+{
+	char path[40];
+	autoclose int fd = -1;
+	static uint8_t bytes[64 << 10];
+	uint32_t sum = 2166136261u;
+	ssize_t n;
+
+	(void)snprintf(path, sizeof path, "/proc/self/fd/%d", program_fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd == -1)
+		return 0;
+	while ((n = read(fd, bytes, sizeof bytes)) > 0)
+		for (ssize_t i = 0; i < n; i++)
+			sum = (sum ^ bytes[i]) * 16777619u;
+	return sum ? sum : 1;
+}
+
 int programs_open(struct programs *p, struct err *e)
 {
 	char folder[PATH_MAX], include[PATH_MAX + 16];
@@ -71,6 +89,7 @@ int programs_open(struct programs *p, struct err *e)
 	p->host = open_beside(folder, SANDBOXD_LIBEXECDIR, "sandbox-host", O_PATH, e);
 	if (p->host == -1)
 		return -1;
+	p->host_build = build_of(p->host);
 	p->header = open_beside(include, SANDBOXD_INCLUDEDIR, "sandbox_module.h", O_RDONLY, e);
 	return p->header == -1 ? -1 : 0;
 }

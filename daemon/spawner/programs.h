@@ -17,9 +17,10 @@
 struct programs {
 	int control, host; /* O_PATH, for execveat */
 	int header;        /* sandbox_module.h, readable */
+	uint32_t host_build; /* of the bytes of sandbox-host: tells whether two are the same program; 0: they can't be read */
 };
 
-#define PROGRAMS_INIT { -1, -1, -1 }
+#define PROGRAMS_INIT { -1, -1, -1, 0 }
 
 int programs_open(struct programs *p, struct err *e);
 /* Only control's program, to become it: a descriptor. -1 with err. */

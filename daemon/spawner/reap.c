@@ -22,6 +22,7 @@ static void failure_note(struct spawner *sp, const struct child_report *r)
 	struct entry *entry = table_find_pid(&sp->table, r->pid);
 	struct job *job = job_find_pid(sp, r->pid);
 	struct zygote *zygote = zygote_find_pid(sp, r->pid);
+	struct upgrade *upgrade = &sp->upgrade;
 	const char *why = strerror(r->sys_errno);
 
 	if (entry) {
@@ -34,6 +35,8 @@ static void failure_note(struct spawner *sp, const struct child_report *r)
 	} else if (r->pid == sp->control.pid) {
 		(void)snprintf(sp->control.failure, sizeof sp->control.failure, "set-up step '%s' failed: %s",
 			child_step_name(CHILD_CONTROL, r->step), why);
+	} else if (r->pid == upgrade->pid) {
+		(void)snprintf(upgrade->reason, sizeof upgrade->reason, "step '%s' failed: %s", child_step_name(CHILD_CHECK, r->step), why);
 	}
 }
 
@@ -75,14 +78,14 @@ static void child_reaped(struct spawner *sp, pid_t pid, int status, int64_t now_
 		zygote_reaped(sp, zygote, status);
 	} else if (pid == sp->control.pid) {
 		control_reaped(sp, status, now_ms);
-	} else if (!sweeps_reaped(&sp->sweeps, &sp->uids, pid, status, now_ms) && !spare_reaped(sp, pid)) {
+	} else if (!upgrade_reaped(sp, pid, status, now_ms) && !sweeps_reaped(&sp->sweeps, &sp->uids, pid, status, now_ms) && !spare_reaped(sp, pid)) {
 		(void)zygotes_early_exit(sp, pid, status); /* else an orphan */
 	}
 }
 
 static bool is_leader(struct spawner *sp, pid_t pid)
 {
-	return table_find_pid(&sp->table, pid) || job_find_pid(sp, pid) || pid == sp->control.pid;
+	return table_find_pid(&sp->table, pid) || job_find_pid(sp, pid) || pid == sp->control.pid || pid == sp->upgrade.pid;
 }
 
 /* A host that was stopped answers nobody: where that wasn't a FREEZE, its module has done it (or somebody who may). It is killed and followed
@@ -181,6 +184,8 @@ void reap_kill_all(struct spawner *sp)
 	zygotes_kill(sp);
 	if (sp->control.pid > 0)
 		(void)kill(sp->control.pid, SIGKILL);
+	if (sp->upgrade.pid > 0)
+		(void)kill(-sp->upgrade.pid, SIGKILL);
 	orphans_kill();
 }
 

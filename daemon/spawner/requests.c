@@ -51,6 +51,7 @@ static int on_ready(struct spawner *sp, struct request *r, struct err *e)
 			(long long)(clock_monotonic_ms() - c->started_ms));
 	c->ready = true;
 	c->ever_ready = true;
+	sp->upgrade.untold = false;
 	liveness_serves(&sp->liveness, clock_monotonic_ms());
 	notify_send(&sp->notify, "READY=1\nWATCHDOG=1\nSTATUS=serving on %s\n", sp->config.socket_path);
 	return 0;
@@ -366,6 +367,14 @@ static int on_stop(struct spawner *sp, struct request *r, struct err *e)
 	return 0;
 }
 
+static int on_upgrade(struct spawner *sp, struct request *r, struct err *e)
+{
+	(void)r;
+	(void)e;
+	upgrade_asked(sp, "a client's request", clock_monotonic_ms());
+	return 0;
+}
+
 static int on_stopping(struct spawner *sp, struct request *r, struct err *e)
 {
 	(void)e;
@@ -388,6 +397,7 @@ static int (*const handlers[SPAWNER_REQUEST__N])(struct spawner *, struct reques
 	[SPAWNER_STOP] = on_stop,
 	[SPAWNER_STOPPING] = on_stopping,
 	[SPAWNER_ALIVE] = on_alive,
+	[SPAWNER_UPGRADE] = on_upgrade,
 };
 
 static void refuse(struct request *r, const struct err *e)

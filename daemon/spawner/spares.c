@@ -156,6 +156,7 @@ void spare_start(struct spawner *sp, struct spare *s, struct entry *entry, enum 
 
 	entry->profile = profile;
 	entry->limits = s->limits;
+	entry->host_build = sp->programs.host_build;
 	for (size_t i = 0; i < 3; i++)
 		entry->fds[ENTRY_CHANNEL + i] = fd_take(&s->fds[i]);
 	entry_started(&sp->table, entry, ++sp->generations, now_ms);
@@ -296,6 +297,14 @@ bool spare_reaped(struct spawner *sp, pid_t pid)
 			}
 	}
 	return false;
+}
+
+bool spares_none(const struct spares *all)
+{
+	for (size_t i = 0; i < SPARE_PLACES; i++)
+		if (all->of[i].state != SPARE_NONE)
+			return false;
+	return true;
 }
 
 bool spares_coming(const struct zygote *z)

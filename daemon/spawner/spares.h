@@ -56,6 +56,7 @@ void spare_start(struct spawner *sp, struct spare *s, struct entry *entry, enum 
 void spare_cloned(struct spawner *sp, struct zygote *z, const struct zygote_message *m);
 void spare_born(struct spawner *sp, struct zygote *z, const struct zygote_message *m, pid_t pid, int *listener_fd); /* may take it */
 bool spare_reaped(struct spawner *sp, pid_t pid);                   /* true: it was one */
+bool spares_none(const struct spares *all);                         /* neither one that waits, nor one that has ended and is not reaped */
 bool spares_coming(const struct zygote *z);                         /* pids that nobody knows yet may be theirs */
 void spares_drop(struct spawner *sp, struct zygote *z);             /* their zygote is gone: the next one's are better */
 void spares_link_ended(struct spawner *sp, struct zygote *z);       /* those that never came never will */

@@ -14,6 +14,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "daemon/spawner/handover.h"
 #include "daemon/spawner/instance.h"
 #include "proto/clock.h"
 #include "proto/fault.h"
@@ -61,7 +62,7 @@ void spawner_stop_asked(struct spawner *sp, const char *by, int64_t now_ms)
 	sp->stop_unsent = true;
 	notify_send(&sp->notify, "STOPPING=1\nSTATUS=stopping on %s\n", by);
 	log_info("stopping on %s", by);
-	if (sp->control.pid == 0)
+	if (sp->control.pid == 0 && !upgrade_drains(sp)) /* the next control, of either program, is told, and stops them in order */
 		spawner_end(sp, EXIT_DONE);
 }
 
@@ -85,7 +86,7 @@ static void signals_read(struct spawner *sp, int64_t now_ms)
 			spawner_stop_asked(sp, info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM", now_ms);
 			break;
 		case SIGHUP:
-			log_info("SIGHUP is ignored: the configuration is read at start only");
+			upgrade_asked(sp, "SIGHUP", now_ms);
 			break;
 		default: /* SIGCHLD: children are looked for below */
 			break;
@@ -177,6 +178,7 @@ static int timeout_ms(const struct spawner *sp, int64_t now_ms)
 	int64_t at = earlier(earlier(control_deadline(sp), jobs_deadline(sp)), zygotes_deadline(sp));
 
 	at = earlier(earlier(at, sp->listener.retry_at_ms), earlier(liveness_deadline(&sp->liveness), earlier(sp->cgroups.retry_at_ms, sp->sweeps.retry_at_ms)));
+	at = earlier(at, upgrade_deadline(sp));
 	if (sp->stop_asked > 0)
 		at = earlier(at, sp->stop_by_ms);
 	if (sp->control.pid == 0 && sp->table.n_living > 0)
@@ -195,6 +197,7 @@ static void timers(struct spawner *sp, int64_t now_ms)
 	jobs_timer(sp, now_ms);
 	zygotes_timer(sp, now_ms);
 	control_timer(sp, now_ms);
+	upgrade_timer(sp, now_ms);
 	pipes_drain(sp, now_ms);
 	sweeps_timer(&sp->sweeps, now_ms);
 	if (now_ms >= sp->cgroups.retry_at_ms)
@@ -214,7 +217,7 @@ static bool facts_wait(const struct spawner *sp)
 	for (size_t i = 0; i < LIMIT_JOBS; i++)
 		if (sp->jobs[i].state == JOB_ENDED)
 			return true;
-	return sp->control.has_out || sp->stop_unsent || sp->alive_unsent || sp->listener_unsent || sp->table.facts ||
+	return sp->control.has_out || (sp->control.ready && sp->upgrade.says != UPGRADE_SAYS_NOTHING) || sp->stop_unsent || sp->alive_unsent || sp->listener_unsent || sp->table.facts ||
 		(sp->control.ready && sp->denials.n > 0);
 }
 
@@ -229,7 +232,8 @@ static void turn(struct spawner *sp)
 		[CONTROL] = { .fd = sp->control.fd, .events = sp->control.has_out ? 0 : POLLIN },
 	};
 
-	fds[DENIALS] = (struct pollfd){ .fd = sp->denials.epoll_fd, .events = POLLIN };
+	/* While the program is being replaced who asks waits: the kernel asks the next one again. */
+	fds[DENIALS] = (struct pollfd){ .fd = upgrade_drains(sp) ? -1 : sp->denials.epoll_fd, .events = POLLIN };
 	(void)zygotes_pollfds(sp, &fds[LINKS]);
 	if (facts_wait(sp))
 		fds[CONTROL].events |= POLLOUT;
@@ -348,6 +352,7 @@ static void spawner_init(struct spawner *sp, const struct config *c)
 	sp->sweeps = (struct sweeps)SWEEPS_INIT;
 	sp->liveness = (struct liveness)LIVENESS_INIT;
 	sp->notify = (struct notify)NOTIFY_INIT;
+	upgrade_init(&sp->upgrade);
 }
 
 int spawner_open(struct spawner *sp, const struct config *c, int faults_fd, struct err *e)
@@ -364,8 +369,25 @@ int spawner_open(struct spawner *sp, const struct config *c, int faults_fd, stru
 	return 0;
 }
 
+/* What was read of children's ends before the exec is read again: a pending SIGCHLD may have been dropped with the old handlers. */
+int spawner_take_over(struct spawner *sp, const struct config *c, const struct handover *h, struct err *e)
+{
+	spawner_init(sp, c);
+	sp->faults_fd = h->head->fds[HANDOVER_FAULTS];
+	if (signals_open(sp, e) == -1 || programs_open(&sp->programs, e) == -1 || report_pipe_open(sp, e) == -1 || denials_open(&sp->denials, e) == -1 ||
+		upgrade_take_over(sp, c, h, e) == -1)
+		return -1;
+	liveness_init(&sp->liveness, sp->notify.watchdog_ms);
+	log_info("upgrade %u: took over %u sandboxes, %u of them with a process", sp->upgrade.done, sp->table.n, sp->table.n_living);
+	reap_children(sp, clock_monotonic_ms());
+	if (listener_check(&sp->listener, clock_monotonic_ms()))
+		sp->listener_unsent = true;
+	return 0;
+}
+
 void spawner_close(struct spawner *sp)
 {
+	upgrade_close(&sp->upgrade);
 	listener_close(&sp->listener);
 	zygotes_close(sp);
 	table_fini(&sp->table);

@@ -19,6 +19,7 @@
 #include "daemon/spawner/sweeps.h"
 #include "daemon/spawner/table.h"
 #include "daemon/spawner/uids.h"
+#include "daemon/spawner/upgrade.h"
 #include "daemon/spawner/zygotes.h"
 #include "proto/config.h"
 #include "proto/fd.h"
@@ -88,6 +89,7 @@ struct spawner {
 	struct liveness liveness;    /* of control */
 	bool alive_unsent;           /* the question has found no room yet */
 	struct notify notify;
+	struct upgrade upgrade;
 	int64_t drain_at_ms; /* the next look at the log pipes while no control lives */
 	uint32_t stop_asked; /* SIGTERM and SIGINT so far */
 	int64_t stop_by_ms, stop_asked_ms;
@@ -100,6 +102,8 @@ struct spawner {
 /* ---- spawner.c: start, loop, end ---- */
 /* faults_fd: of fault_plant, borrowed; -1: none. ERR_ALREADY_EXISTS: another one runs. */
 int spawner_open(struct spawner *sp, const struct config *c, int faults_fd, struct err *e);
+/* The same over an exec: what another program held, by a table of its (handover.h). */
+int spawner_take_over(struct spawner *sp, const struct config *c, const struct handover *h, struct err *e);
 /* For tests: what hosts are to lack. Before the run. */
 void spawner_weaken(struct spawner *sp, uint64_t weaken, int landlock_abi);
 int spawner_run(struct spawner *sp);                                         /* returns the exit status */

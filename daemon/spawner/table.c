@@ -266,6 +266,7 @@ void entry_describe(const struct entry *entry, struct spawner_message *m)
 	m->started_ms = entry->started_ms;
 	m->ended_ms = entry->ended_ms;
 	m->limits = entry->limits;
+	m->host_build = entry->host_build;
 	m->flags = (entry->exited ? SPAWNER_F_EXITED : 0) | (entry->frozen ? SPAWNER_F_FROZEN : 0) |
 		(entry->exited && entry->oom ? SPAWNER_F_OOM : 0) | (entry->frozen_by_cgroup ? SPAWNER_F_CGROUP : 0);
 }

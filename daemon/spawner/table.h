@@ -26,6 +26,7 @@ struct entry {
 	int listener_fd;           /* of its seccomp filter; -1: none. Closed by denials_unwatch only */
 	int listener_set;          /* the epoll set that it is in; not owned */
 	uint32_t n_denials;        /* of this generation */
+	uint32_t host_build;       /* of the program that the newest start runs; programs.h */
 	enum profile profile;      /* of the newest start */
 	struct host_limits limits; /* of the newest start */
 	uint64_t generation;       /* of the newest start; 0: never started */

@@ -31,6 +31,7 @@ static const struct request_rule {
 	[SPAWNER_FINISHED] = { "FINISHED", false, false, 0, 0, 0 },
 	[SPAWNER_STOPPING] = { "STOPPING", false, false, 0, 0, 0 },
 	[SPAWNER_ALIVE] = { "ALIVE", false, false, 0, 0, 0 },
+	[SPAWNER_UPGRADE] = { "UPGRADE", false, false, 0, 0, 0 },
 	[SPAWNER_STOP] = { "STOP", false, false, 0, 0, 0 },
 };
 

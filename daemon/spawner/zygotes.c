@@ -127,7 +127,7 @@ void zygote_want(struct spawner *sp, struct zygote *z)
 {
 	struct err e = ERR_INIT;
 
-	if (z->state != ZYGOTE_NONE || z->retry_at_ms != NEVER || sp->ending || (z->is_single && !z->first))
+	if (z->state != ZYGOTE_NONE || z->retry_at_ms != NEVER || sp->ending || ((z->is_single || upgrade_drains(sp)) && !z->first))
 		return;
 	if (z->is_single)
 		z->profile = z->first->profile;
@@ -278,6 +278,29 @@ void zygotes_kill(struct spawner *sp)
 		if (sp->zygotes.of[i].pid > 0)
 			(void)kill(sp->zygotes.of[i].pid, SIGKILL);
 	}
+}
+
+void zygotes_drain(struct spawner *sp)
+{
+	for (int i = 0; i < ZYGOTES; i++) {
+		struct zygote *z = &sp->zygotes.of[i];
+
+		if (z->first)
+			continue;
+		z->dismissed = true;
+		z->retry_at_ms = NEVER;
+		spares_kill(sp, z);
+		if (z->pid > 0)
+			(void)kill(z->pid, SIGKILL);
+	}
+}
+
+bool zygotes_drained(const struct spawner *sp)
+{
+	for (int i = 0; i < ZYGOTES; i++)
+		if (sp->zygotes.of[i].state != ZYGOTE_NONE || sp->zygotes.of[i].first || !spares_none(&sp->zygotes.of[i].spares))
+			return false;
+	return true;
 }
 
 void zygotes_close(struct spawner *sp)
@@ -526,7 +549,7 @@ void zygotes_timer(struct spawner *sp, int64_t now_ms)
 			z->retry_at_ms = NEVER;
 			zygote_want(sp, z);
 		}
-		if (z->state == ZYGOTE_SERVES && !sp->ending)
+		if (z->state == ZYGOTE_SERVES && !sp->ending && !upgrade_drains(sp))
 			spares_timer(sp, z, now_ms);
 	}
 }

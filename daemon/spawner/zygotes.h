@@ -92,6 +92,8 @@ void zygote_step_failed(struct zygote *z, const char *step, int sys_errno); /* b
 bool zygotes_early_exit(struct spawner *sp, pid_t pid, int status); /* an unknown child: true when it may be a host's */
 void zygotes_timer(struct spawner *sp, int64_t now_ms);
 void zygotes_go_on(struct spawner *sp);          /* births that waited for others to end; once a turn */
+void zygotes_drain(struct spawner *sp);          /* ends those that have no birth under way, and all spare hosts; the next ones are another program's */
+bool zygotes_drained(const struct spawner *sp);  /* none is left, and no birth */
 int64_t zygotes_deadline(const struct spawner *sp);
 void zygotes_kill(struct spawner *sp);           /* the daemon ends */
 

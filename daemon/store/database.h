@@ -14,11 +14,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/build.h"
 #include "proto/err.h"
 #include "proto/limits.h"
 #include "proto/names.h"
 
-#define DATABASE_FORMAT 2 /* 2: the table of groups; a registry of format 1 gets it when it is opened */
+#define DATABASE_FORMAT REGISTRY_FORMAT
 
 struct database;
 

@@ -80,6 +80,7 @@ class Install(unittest.TestCase):
             mode = stat.S_IMODE(os.stat(os.path.join(stage, f)).st_mode)
             self.assertEqual(mode, 0o755 if f[len("usr/"):] in PROGRAMS else 0o644, f)
         # nothing knows of the folder that it was staged in
+        self.assertIn("ExecReload=/usr/bin/sandboxctl upgrade\n", read(os.path.join(stage, "usr/lib/systemd/system/sandboxd.service")))
         self.assertIn("ExecStart=/usr/sbin/sandboxd\n", read(os.path.join(stage, "usr/lib/systemd/system/sandboxd.service")))
         flags = self.run_ok("pkg-config", "--cflags", "sandbox-module", env=environment(
             PKG_CONFIG_PATH=os.path.join(stage, "usr/lib/pkgconfig"), PKG_CONFIG_ALLOW_SYSTEM_CFLAGS="1"))

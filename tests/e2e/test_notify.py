@@ -43,6 +43,42 @@ class Notify(OwnCase):
             self.assertEqual(d.terminate(), 0)
             self.hear("STOPPING=1")
 
+    def test_upgrade(self):
+        """It reloads, and is ready when the new program serves; refused, it is ready at once. The watchdog hears of it afterwards too."""
+        env = dict(self.listen(), WATCHDOG_USEC="4000000")
+        d = self.own_daemon(env=env)
+        self.hear("READY=1")
+        for n in range(2):
+            began_us = time.monotonic_ns() // 1000
+            os.kill(d.pid, signal.SIGHUP)
+            self.hear_reloading(began_us)
+            self.hear("READY=1")
+            with d.client() as c:
+                self.assertEqual(c.rpc("daemon.info")["upgrades"], n + 1)
+        self.hear("WATCHDOG=1")
+        self.hear("WATCHDOG=1")
+
+    def hear_reloading(self, began_us):
+        end = time.monotonic() + DEADLINE_S
+        while time.monotonic() < end:
+            lines = self.socket.recv(4096).decode().splitlines()
+            if "RELOADING=1" in lines:
+                at = [int(l.split("=")[1]) for l in lines if l.startswith("MONOTONIC_USEC=")]
+                self.assertTrue(at and began_us <= at[0] <= time.monotonic_ns() // 1000, lines)
+                self.heard = []
+                return
+        raise AssertionError("RELOADING=1 was not said")
+
+    def test_refused_upgrade(self):
+        d = self.own_daemon(env=self.listen(), config="max_jobs = 1\n")
+        self.hear("READY=1")
+        with open(os.path.join(d.folder, "conf"), "w") as f:
+            f.write("max_jobs = never\n")
+        os.kill(d.pid, signal.SIGHUP)
+        self.hear_reloading(0)
+        self.hear("READY=1")
+        self.assertIn("upgrade refused", d.log())
+
     def test_not_ready_before_it_serves(self):
         """What is said first is that it is ready, and then it serves."""
         env = self.listen()

@@ -20,7 +20,7 @@ VERBS = {  # operands that name the sandbox `x`
     "wait": ["x", "--for", "running"], "reload": ["x", COUNTER2], "rollback": ["x"], "versions": ["x"], "history": ["x"],
     "state-get": ["x"], "state-set": ["x", "count=3"], "state-check": ["x"], "state-diff": ["x", "y"], "schema": ["x"], "schema-diff": ["x", "y"], "commit": ["x"], "logs": ["x"], "events": [], "audit": [],
     "profile-list": [], "profile-show": ["x"], "profile-validate": ["/dev/null"], "profile-diff": ["x", "y"],
-    "ping": [], "doctor": [], "daemon-info": [], "shutdown": [], "outcome": ["key"], "discover": [],
+    "ping": [], "doctor": [], "daemon-info": [], "shutdown": [], "upgrade": [], "outcome": ["key"], "discover": [],
 }
 
 

@@ -43,6 +43,8 @@ TARGETS = {
     "config": (1500, ["proto/config.c", "proto/config_text.c"]),
     "profile": (1500, ["proto/profile_file.c", "proto/config_text.c"]),
     "spawner": (900, ["daemon/spawner/validate.c"]),
+    "handover": (600, ["daemon/spawner/handover.c:ends,fd_fits,head_check,head_values_check,entry_check,names_check,fds_check,handover_read,handover_fds",
+                       "proto/build.c:build_parse"]),
     "life": (2000, ["daemon/supervise/life_adopt.c", "daemon/supervise/budget.c:budget_sanitise"]),
     "scenario": (3000, ["daemon/simulate/scenario.c"]),
     "spec": (4000, ["daemon/sandbox/spec.c:get_u32,get_text,last_exit_load,policy_load,get_raw,spec_load"]),

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "proto/build.h"
 #include "proto/fd.h"
 #include "proto/spawner_wire.h"
 #include "tests/support/self_report.h"
@@ -60,7 +61,8 @@ int main(int argc, char **argv)
 	char marker[LIMIT_PATH_BYTES + 32];
 	size_t n_fds;
 
-	(void)argc;
+	if (argc == 2 && strcmp(argv[1], BUILD_ARGUMENT) == 0)
+		return build_print();
 	self_report(&report, argv);
 	if (fd_message_receive(CONTROL_FD_SPAWNER, &begin, sizeof begin, fds, &n_fds) != (ssize_t)sizeof begin)
 		return 2;

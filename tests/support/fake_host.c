@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "daemon/host/zygote/zygote.h"
+#include "proto/build.h"
 #include "proto/fd.h"
 #include "proto/host_wire.h"
 #include "proto/spawner_wire.h"
@@ -153,6 +154,8 @@ int main(int argc, char **argv)
 	struct buf report = BUF_INIT;
 	char word[512];
 
+	if (argc == 2 && strcmp(argv[1], BUILD_ARGUMENT) == 0)
+		return build_print();
 	if (argc > 1 && strcmp(argv[1], ZYGOTE_ARGUMENT) == 0) {
 		misbehave();
 		zygote_run(); /* comes back in each host */

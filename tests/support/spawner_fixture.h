@@ -268,7 +268,7 @@ static inline bool message_next(struct fixture *f, struct spawner_message *ret, 
 	if (ret->tag == 0) {
 		ck_assert_uint_lt(f->n_notices, FIXTURE_NOTICES);
 		f->notices[f->n_notices++] = *ret;
-		if (ret->op == SPAWNER_LISTENER) {
+		if (ret->op == SPAWNER_LISTENER || ret->op == SPAWNER_UPGRADE_REFUSED) {
 			ck_assert_uint_eq(n_fds, 1);
 			fd_close(&f->notice_fd);
 			f->notice_fd = fds[0];

@@ -98,6 +98,60 @@ def control_is_killed_under_load():
     return "%d acknowledged, %d counted" % (load.acknowledged, count)
 
 
+def a_reload_upgrades():
+    """`systemctl reload` to a second build under load: the same main process and host, nothing acknowledged lost; a build that can't is refused, and reload says so."""
+    paths = ["/usr/sbin/sandboxd", "/usr/libexec/sandboxd/sandboxd-control", "/usr/libexec/sandboxd/sandbox-host"]
+    with Client() as c:
+        c.create("x", module("counter_v1"))
+        pid = c.info("x")["pid"]
+    load = Load()
+    load.start()
+    spawner, before = main_pid(), serves()
+    good = [read_bytes(p) for p in paths]
+    try:
+        for n in range(2):
+            for path, data in zip(paths, good):
+                put(path, data + b"build %d" % n)
+            was = load.acknowledged
+            systemctl("reload", guest.SERVICE)
+            now = serves()
+            assert now["upgrades"] == before["upgrades"] + n + 1, (before, now)
+            assert show("ActiveState") == "active" and show("StatusText").startswith("serving"), show("StatusText")
+            wait_for(lambda: load.acknowledged > was + 5, "calls to go on")
+        assert now["hosts_of_older_build"] >= 1, now
+        os.unlink(paths[2])
+        r = subprocess.run(["systemctl", "reload", guest.SERVICE], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        assert r.returncode != 0, "a reload without sandbox-host succeeds"
+        assert show("ActiveState") == "active" and serves()["control_pid"] == now["control_pid"], "it was touched"
+        assert "install sandboxd completely" in guest.journal(), "the journal doesn't say why"
+    finally:
+        for path, data in zip(paths, good):
+            put(path, data)
+    systemctl("reload", guest.SERVICE)
+    load.end()
+    with Client() as c:
+        count = c.call("x", "get")["count"]
+        assert c.info("x")["pid"] == pid, "the host was replaced"
+        c.rpc("sandbox.restart", id="x")  # with a cgroup of its own, as before
+        assert c.call("x", "get")["count"] == count
+    assert main_pid() == spawner and serves()["hosts_of_older_build"] == 0
+    assert load.acknowledged <= count <= load.acknowledged + load.unknown, (load.acknowledged, count, load.unknown)
+    return "%d acknowledged, %d counted" % (load.acknowledged, count)
+
+
+def read_bytes(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def put(path, data):
+    """As a package does it: a new file takes the name."""
+    with open(path + ".new", "wb") as f:
+        f.write(data)
+    os.chmod(path + ".new", 0o755)
+    os.rename(path + ".new", path)
+
+
 def the_main_process_is_killed():
     """The service manager starts it again; what was wanted comes back; nothing of the first one is left."""
     with Client() as c:
@@ -183,6 +237,6 @@ def a_hardened_unit():
     return last[0].strip("→ ")
 
 
-ROWS = [ready_means_that_it_serves, a_bad_configuration_fails_the_start, sandboxes_are_confined_here, control_is_killed_under_load,
+ROWS = [ready_means_that_it_serves, a_bad_configuration_fails_the_start, sandboxes_are_confined_here, control_is_killed_under_load, a_reload_upgrades,
         the_main_process_is_killed, a_restart_keeps_the_state, a_stop_leaves_nothing, a_hardened_unit,
         a_stopped_control_is_replaced_before_the_watchdog]

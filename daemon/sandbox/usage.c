@@ -150,6 +150,13 @@ static void children_of(struct walk *w, pid_t pid, uint64_t only)
 		(void)closedir(dir);
 }
 
+uint32_t usage_threads(const char *proc, pid_t pid)
+{
+	char status[STATUS_BYTES];
+
+	return text_read(proc, pid, "status", status, sizeof status) ? (uint32_t)status_number(status, "\nThreads:") : 0;
+}
+
 bool usage_read(const char *proc, pid_t pid, pid_t orphans_of, struct usage *ret)
 {
 	struct walk w = { .proc = proc, .sum = ret, .pids = { pid }, .n = 1 };

@@ -31,6 +31,8 @@ static const struct request_rule {
 	[SPAWNER_FINISHED] = { "FINISHED", false, false, 0, 0, 0 },
 	[SPAWNER_STOPPING] = { "STOPPING", false, false, 0, 0, 0 },
 	[SPAWNER_ALIVE] = { "ALIVE", false, false, 0, 0, 0 },
+	[SPAWNER_PROMOTE] = { "PROMOTE", true, true, 0, 1, 1 },
+	[SPAWNER_DISCARD] = { "DISCARD", true, true, 0, 0, 0 },
 	[SPAWNER_STOP] = { "STOP", false, false, 0, 0, 0 },
 };
 

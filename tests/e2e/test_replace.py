@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A reload that replaces the process: a second one loads the candidate, restores the sealed state and takes over; the one before ends."""
+import os
+import threading
+
+from harness import (COUNTER1, COUNTER2, Background, Case, RpcError, main, module, read, wait_for)
+
+
+def replace(c, sandbox, path_or_bytes, **params):
+    return c.reload(sandbox, path_or_bytes, mode="replace", **params)
+
+
+class Replace(Case):
+    def test_forth_and_back(self):
+        c = self.client
+        for persist in (True, False):
+            with self.subTest(persist=persist):
+                before = c.create("a", COUNTER1, persist=persist)
+                c.call("a", "increment", by=5)
+                r = replace(c, "a", COUNTER2)
+                self.assertEqual((r["outcome"], r["from"], r["to"], r["rung"], r["rung_reason"]), ("reloaded", 1, 2, "replace", "asked"))
+                self.assertEqual(r["report"]["renamed"], [{"field": "total", "from": "count", "to": "total"}])
+                for step in ("spawn", "place", "stage", "quiesce", "save", "load", "promote", "unload"):
+                    self.assertGreater(r["steps_us"][step], 0)
+                self.assertNotIn("rehearse", r["steps_us"])
+                self.assertGreater(r["pause_us"], 0)
+                info = c.info("a")
+                self.assertNotEqual(info["pid"], before["pid"])
+                self.assertEqual((info["version"], info["restart_count"], info["status"]), (2, 0, "running"))
+                self.assertIsNone(info["last_exit"])
+                self.assertEqual(c.call("a", "increment"), {"count": 6})
+                for _ in range(2):  # there and back: the two folders take turns
+                    r = c.rpc("sandbox.rollback", id="a", mode="replace")
+                    self.assertEqual((r["outcome"], r["rung"]), ("reloaded", "replace"))
+                self.assertEqual(c.call("a", "get")["count"], 6)
+                self.assertEqual(c.reload("a", COUNTER1)["rung"], "in_place")  # also from the second folder
+                self.assertEqual(c.call("a", "get"), {"count": 6})
+                c.rpc("sandbox.restart", id="a")
+                self.assertEqual(c.call("a", "get"), {"count": 6})
+                c.destroy("a")
+                wait_for(lambda: self.daemon.objects() == [], "that its folders go")
+
+    def test_events_and_the_end_of_the_old_process(self):
+        c = self.client
+        before = c.create("a", COUNTER1)
+        since = c.events("a")[-1]["seq"]
+        replace(c, "a", COUNTER2)
+        events = c.events("a", since)
+        kinds = [e["type"] for e in events]
+        self.assertNotIn("sandbox.exited", kinds)
+        begun = next(e for e in events if e["type"] == "reload.begun")
+        self.assertEqual((begun["rung"], begun["rung_reason"]), ("replace", "asked"))
+        ended = next(e for e in events if e["type"] == "sandbox.replaced")
+        self.assertEqual(ended["reason"], "stopped")
+        wait_for(lambda: not os.path.exists("/proc/%d" % before["pid"]), "the end of the process before")
+        self.assertEqual(next(e for e in events if e["type"] == "reload.committed")["rung"], "replace")
+
+    def test_under_load(self):
+        """Fifty replacements and returns, four callers: each acknowledged increment is counted once."""
+        c = self.client
+        c.create("a", COUNTER1, persist=False)
+        c.reload("a", COUNTER2)
+        acknowledged, stop = [0] * 4, threading.Event()
+
+        def load(k):
+            with self.daemon.client() as d:
+                last = 0
+                while not stop.is_set():
+                    count = d.call("a", "increment")["count"]
+                    self.assertGreater(count, last)
+                    last = count
+                    acknowledged[k] += 1
+
+        loads = [Background(load, k) for k in range(4)]
+        pids = set()
+        for n in range(50):
+            if n % 2:
+                r = c.rpc("sandbox.rollback", id="a", mode="replace")
+            else:
+                r = replace(c, "a", COUNTER1)
+            self.assertEqual((r["outcome"], r["rung"]), ("reloaded", "replace"))
+            pids.add(c.info("a")["pid"])
+        stop.set()
+        for b in loads:
+            b.result()
+        self.assertEqual(c.call("a", "get")["count"], sum(acknowledged))
+        self.assertGreater(len(pids), 45)
+        self.assertEqual(c.info("a")["restart_count"], 0)
+        self.daemon.look()
+
+    def test_a_failure_costs_the_second_process_only(self):
+        c = self.client
+        before = c.create("a", module("tally"))
+        for n in range(3):
+            c.call("a", "increment")
+        for candidate, step in (("fail_migrate", "load"), ("fail_check", "load"), ("crash_restore", "load"), ("crash_load", "stage"),
+                                ("exit_migrate", "load"), ("hang_migrate", "load"), ("mismatch", "load")):
+            with self.subTest(candidate):
+                with self.assertRaises(RpcError) as e:
+                    replace(c, "a", module(candidate), rehearse_timeout_ms=700)
+                self.assertEqual((e.exception.data["step"], e.exception.data["outcome"], e.exception.data["rung"]),
+                                 (step, "nothing_changed", "replace"), e.exception.data)
+                info = c.info("a")
+                self.assertEqual((info["pid"], info["version"], info["restart_count"]), (before["pid"], 1, 0))
+                self.assertEqual(c.call("a", "get")["count"], 3)
+        with self.assertRaises(RpcError) as e:
+            replace(c, "a", COUNTER1)
+        self.assertEqual((e.exception.code, e.exception.data["step"]), ("bad_module", "stage"))
+        self.daemon.look()
+
+    def test_high_is_replaced(self):
+        c = self.client
+        before = c.create("a", COUNTER1, profile="high")
+        c.call("a", "increment", by=2)
+        r = c.reload("a", COUNTER2)
+        self.assertEqual((r["rung"], r["rung_reason"]), ("replace", "profile high"))
+        self.assertNotEqual(c.info("a")["pid"], before["pid"])
+        r = c.rpc("sandbox.rollback", id="a", mode="in_place")
+        self.assertEqual((r["rung"], r["rung_reason"]), ("in_place", "asked"))
+        self.assertEqual(c.call("a", "get"), {"count": 2})
+        self.assertEqual(c.rpc("sandbox.reload", id="a", object=c.put(read(COUNTER2)), check=True)["rung"], "replace")
+
+    def test_bad_mode(self):
+        c = self.client
+        c.create("a", COUNTER1)
+        for mode in ("cold", "", 3, None):
+            self.refused("bad_param", c.rpc, "sandbox.reload", id="a", object=c.put(read(COUNTER2)), mode=mode)
+
+    def test_a_stop_meanwhile(self):
+        """It comes while the candidate hangs in its state: the reload is given up, and the sandbox stops with its state."""
+        c = self.client
+        c.create("a", module("tally"))
+        c.call("a", "increment")
+        n = c.request("sandbox.reload", id="a", object=c.put(read(module("hang_migrate"))), mode="replace", rehearse_timeout_ms=60000)
+        self.wait_event("a", "reload.step", 7)  # spawn to seal
+        c.rpc("sandbox.stop", id="a")
+        self.assertEqual(c.reply(n)["error"]["data"]["outcome"], "nothing_changed")
+        c.rpc("sandbox.start", id="a")
+        self.assertEqual(c.call("a", "get")["count"], 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -150,11 +150,12 @@ static void children_of(struct walk *w, pid_t pid, uint64_t only)
 		(void)closedir(dir);
 }
 
-uint32_t usage_threads(const char *proc, pid_t pid)
+bool usage_read_one(const char *proc, pid_t pid, struct usage *ret)
 {
-	char status[STATUS_BYTES];
+	struct walk w = { .proc = proc, .sum = ret };
 
-	return text_read(proc, pid, "status", status, sizeof status) ? (uint32_t)status_number(status, "\nThreads:") : 0;
+	*ret = (struct usage){ 0 };
+	return process_add(&w, pid, NULL);
 }
 
 bool usage_read(const char *proc, pid_t pid, pid_t orphans_of, struct usage *ret)

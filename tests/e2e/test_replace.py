@@ -4,7 +4,7 @@
 import os
 import threading
 
-from harness import (COUNTER1, COUNTER2, Background, Case, RpcError, main, module, read, wait_for)
+from harness import (COUNTER1, COUNTER2, Background, Case, RpcError, example, main, module, read, wait_for)
 
 
 def replace(c, sandbox, path_or_bytes, **params):
@@ -120,6 +120,62 @@ class Replace(Case):
         self.assertEqual((r["rung"], r["rung_reason"]), ("in_place", "asked"))
         self.assertEqual(c.call("a", "get"), {"count": 2})
         self.assertEqual(c.rpc("sandbox.reload", id="a", object=c.put(read(COUNTER2)), check=True)["rung"], "replace")
+
+    def test_pinned_objects_are_bounded(self):
+        """After four that its process couldn't unload it is replaced, so that memory and mappings stay as they are."""
+        c = self.client
+        whole = read(module("pins_each"))
+        c.create("p", whole, keep_versions=3)
+        rungs, mappings = [], []
+        for n in range(1, 31):
+            r = c.reload("p", whole + b"\0" * n)
+            rungs.append(r["rung"])
+            self.assertEqual(c.call("p", "increment"), {"count": n})
+            if r["rung"] == "replace":
+                self.assertIn("pinned: ", r["rung_reason"])
+                self.assertIsNone(r["pinned"])
+            else:
+                self.assertIsNotNone(r["pinned"])
+            with open("/proc/%d/maps" % c.info("p")["pid"], encoding="utf-8") as f:
+                mappings.append(f.read().count(".so"))
+        self.assertEqual(rungs, (["in_place"] * 4 + ["replace"]) * 6)
+        self.assertLessEqual(max(mappings[5:]), max(mappings[:5]))
+        for n in range(4):
+            c.reload("p", whole + b"\0" * (40 + n), mode="in_place")
+        self.assertIn("pinned: ", str(self.refused("limit_exceeded", c.reload, "p", whole + b"\0" * 50, mode="in_place")))
+        self.assertEqual(c.reload("p", whole + b"\0" * 51)["rung"], "replace")
+
+    def test_what_three_states_have_no_room_for_is_replaced(self):
+        c = self.client
+        c.create("kv", example("kv/kv"), limits={"max_memory": 64 << 20})
+        c.call("kv", "load", n=300000)
+        whole = read(example("kv/kv"))
+        r = c.rpc("sandbox.reload", id="kv", object=c.put(whole + b"\0"), mode="auto")
+        self.assertEqual((r["rung"], r["rung_reason"]), ("replace", "memory: needs 3 x state"))
+        self.assertEqual(c.call("kv", "count"), {"count": 300000})
+
+    def test_threads(self):
+        """A thread of the module's may change the state that is saved: refused before anything is held up, and why."""
+        c = self.client
+        c.create("t", module("lasting_thread"))
+        c.call("t", "begin")
+        for mode in ("auto", "in_place", "replace"):
+            e = self.refused("busy", c.reload, "t", read(module("lasting_thread")) + b"\0", mode=mode)
+            self.assertIn("threads: 2", str(e))
+        c.call("t", "end")
+        self.assertEqual(replace(c, "t", read(module("lasting_thread")) + b"\0")["outcome"], "reloaded")
+
+    def test_fresh_and_low(self):
+        c = self.client
+        before = c.create("f", COUNTER1, address_space="fresh")
+        replace(c, "f", COUNTER2)
+        self.assertNotEqual(c.info("f")["pid"], before["pid"])
+        c.create("l", COUNTER1, profile="low")
+        for n in range(3):
+            c.call("l", "increment")
+            c.reload("l", (COUNTER2, COUNTER1)[n % 2], mode=("in_place", "replace")[n % 2])
+        replace(c, "l", COUNTER1)
+        self.assertEqual(c.call("l", "get")["count"], 3)
 
     def test_bad_mode(self):
         c = self.client

@@ -12,7 +12,7 @@
 #include "proto/json_scan.h"
 #include "proto/limits.h"
 
-enum order_kind { ORDER_STAGE, ORDER_START, ORDER_REHEARSE, ORDER_LOAD };
+enum order_kind { ORDER_START, ORDER_REHEARSE, ORDER_LOAD, ORDER_STAGE };
 
 #define ORDER_TIMEOUT_MOST_MS 3600000u
 

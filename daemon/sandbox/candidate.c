@@ -249,6 +249,8 @@ static void kill_generation(struct sandbox *sb, uint64_t generation)
 /* End of file: its exit follows, and says more. */
 void candidate_broken(struct sandbox *sb, struct host *h, const char *why)
 {
+	if (!why && h == sb->before && h->asked)
+		return; /* it ends, as it was told; KILL_OLD is for one that doesn't */
 	if (!why || h != sb->next) {
 		kill_generation(sb, h->link.generation);
 		return;

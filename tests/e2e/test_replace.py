@@ -96,6 +96,18 @@ class Replace(Case):
         wait_for(lambda: c.info("a")["pid"] not in (None, pid) and c.status("a") == "running", "the next process")
         self.assertEqual((c.info("a")["version"], c.info("a")["restart_count"]), (2, 1))
 
+    def test_probation(self):
+        c = self.client
+        c.create("a", module("trial"), intensity=0)
+        c.call("a", "increment", by=5)
+        self.assertEqual(replace(c, "a", module("trial_v2"))["probation_ms"], 30000)
+        c.call("a", "increment")
+        self.refused("crashed", c.call, "a", "die", signal=int(signal.SIGSEGV))
+        wait_for(lambda: c.status("a") == "running", "the next process")
+        self.assertEqual(c.call("a", "get"), {"code": 1, "count": 5})
+        info = c.info("a")
+        self.assertEqual((info["version"], info["restart_count"], info["probation"]), (1, 0, None))
+
     def test_what_a_key_came_to(self):
         """Control dies right after the promotion: its successor tells the client that it was reloaded."""
         own = self.own_daemon(options=["--fault", "reload.adopt=kill"])

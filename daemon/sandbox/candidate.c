@@ -185,7 +185,7 @@ static void on_staged(struct sandbox *sb, struct host *h, const struct host_mess
 {
 	struct json_span top = { body, head->body_bytes };
 
-	if (head->number != sb->candidate_serial || h->staged || !h->told)
+	if (head->number != sb->candidate_serial || h->staged || sb->txn.step != TXN_STAGE || !h->told)
 		return;
 	if (json_type(top) != '{' || !is_same_module(sb, top)) {
 		sandbox_txn_event(sb, TXN_EV_STAGE_FAILED, 0);
@@ -197,7 +197,7 @@ static void on_staged(struct sandbox *sb, struct host *h, const struct host_mess
 
 static void on_ready(struct sandbox *sb, struct host *h, const struct host_message *head, const char *body)
 {
-	if (head->number != sb->candidate_serial || h->ready || !h->staged || json_type((struct json_span){ body, head->body_bytes }) != '{')
+	if (head->number != sb->candidate_serial || h->ready || sb->txn.step != TXN_LOAD || json_type((struct json_span){ body, head->body_bytes }) != '{')
 		return;
 	h->ready = true;
 	sandbox_report_keep(sb, (struct json_span){ body, head->body_bytes });

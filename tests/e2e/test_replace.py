@@ -178,6 +178,19 @@ class Replace(Case):
         self.assertEqual((e.exception.code, e.exception.data["step"]), ("bad_module", "stage"))
         self.daemon.look()
 
+    def test_a_candidate_that_forges_its_answers(self):
+        """It says that it is loaded, ready and committed before it is. What it says too early counts for nothing, and what it says in time says it of
+        itself: it can't make the sandbox serve an older process's calls, and the one that serves goes on."""
+        c = self.client
+        before = c.create("a", module("tally"))
+        c.call("a", "increment")
+        with self.assertRaises(RpcError) as e:
+            replace(c, "a", module("forge_ready"), rehearse_timeout_ms=3000)
+        self.assertEqual(e.exception.data["outcome"], "nothing_changed", e.exception.data)
+        self.assertEqual((c.info("a")["pid"], c.call("a", "get")), (before["pid"], {"count": 1}))
+        self.assertEqual(replace(c, "a", module("tally_v2"))["outcome"], "reloaded")
+        self.daemon.look()
+
     def test_high_is_replaced(self):
         c = self.client
         before = c.create("a", COUNTER1, profile="high")

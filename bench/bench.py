@@ -23,7 +23,7 @@ What each row means:
                             passes messages of the same size through one process to a second one and back; a pair is a batch.
                             The relay's second hop keeps messages apart, as the daemon's channel does; "of streams" doesn't
   reload pause              for how long the reload itself kept calls waiting (the daemon's pause_us), 4 calls in flight; then the
-                            whole request. With a small state; with a map of 1,000,000 keys (examples/kv); with 1 MiB and 100 MiB
+                            whole request. With a small state, also by a second process that takes over (mode replace); with a map of 1,000,000 keys (examples/kv); with 1 MiB and 100 MiB
                             of bytes, beside a copy of as many into a memfd that was filled before, and out of it
   memory                    private memory (USS: Private_* of smaps_rollup) of idle sandboxes, beside a bare forked child with the
                             object loaded; growth of control's private memory per sandbox,
@@ -227,8 +227,13 @@ class Bench:
                  lambda r: r["daemon"]["median"] <= 300 and r["daemon"]["p99"] <= 1500)
         self.reload_rest(got)
 
-    def reload_once(self, subject):
-        return self.client.ask("reload %d %d" % (subject, LOAD), 4)
+    def replace(self):
+        got = [self.reload_once(SMALL, "replace") for _ in range(self.pairs)]
+        self.row("replace pause, small state", "us", [x[0] for x in got])
+        self.reload_rest(got)
+
+    def reload_once(self, subject, how="reload"):
+        return self.client.ask("%s %d %d" % (how, subject, LOAD), 4)
 
     def reload_rest(self, got):
         self.row("  new calls held", "us", [x[1] for x in got])
@@ -364,7 +369,7 @@ def main(argv):
     bench = Bench(pairs)
     cpus = os.sched_getaffinity(0)
     bench.run({max(cpus)}, bench.call_on_one_cpu)
-    bench.run(cpus, bench.call, bench.calls, bench.create, bench.restart, bench.reload, bench.memory, bench.page)
+    bench.run(cpus, bench.call, bench.calls, bench.create, bench.restart, bench.reload, bench.replace, bench.memory, bench.page)
     bench.run(cpus, bench.crowd)
     bench.run(cpus, bench.reload_large, memory_bytes=MEMORY_LARGE)
     bench.state()

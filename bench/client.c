@@ -16,6 +16,7 @@
  *   end SUBJECT         destroys it; 1 line: SUBJECT
  *   reload SUBJECT LOAD 4 lines: pause_us and held_us as the daemon reports them, request -> reply, and calls answered meanwhile;
  *                       from one version to the other and back, while another connection keeps LOAD calls in flight
+ *   replace SUBJECT LOAD    the same, by a second process that takes over
  *   restart             1 line: SIGKILL of the host -> its successor has answered a call
  *   list N              1 line: request of sandbox.list -> its reply, a page that must have N rows
  *   fill FIRST N        N lines: creates the idle sandboxes idle-FIRST and on, and prints their pids
@@ -306,13 +307,13 @@ static void subject_begin(const struct subject_kind *k, struct subject *s, long 
 	say((double)number_of(json_get(result, "result"), "count"));
 }
 
-static void reload(const struct subject_kind *k, struct subject *s, int load)
+static void reload(const struct subject_kind *k, struct subject *s, int load, const char *mode)
 {
 	char line[256], ask[256];
 	int size = snprintf(line, sizeof line, CALL, k->id, k->load);
 	int ask_size = snprintf(ask, sizeof ask,
-		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"sandbox.reload\",\"params\":{\"id\":\"%s\",\"object\":\"%s\"}}\n", k->id,
-		s->object[!s->version]);
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"sandbox.reload\",\"params\":{\"id\":\"%s\",\"object\":\"%s\",\"mode\":\"%s\"}}\n", k->id,
+		s->object[!s->version], mode);
 	struct pollfd p[2] = { { .fd = main_link.fd, .events = POLLIN }, { .fd = load_link.fd, .events = POLLIN } };
 	struct json_span result;
 	long answered = 0;
@@ -430,8 +431,8 @@ static void command_run(const char *line)
 		call(a[0]);
 	else if (!strcmp(name, "calls") && n == 3 && a[0] > 0 && a[0] <= DRIVE_CALLERS_MAX && a[1] > 0 && a[1] <= DRIVE_DEPTH_MAX && a[2] > 0)
 		calls((int)a[0], (int)a[1], a[2]);
-	else if (!strcmp(name, "reload") && n == 2 && a[0] >= 0 && a[0] < n_subjects && a[1] >= 0 && a[1] <= LIMIT_IN_FLIGHT)
-		reload(&kinds[a[0]], &subjects[a[0]], (int)a[1]);
+	else if ((!strcmp(name, "reload") || !strcmp(name, "replace")) && n == 2 && a[0] >= 0 && a[0] < n_subjects && a[1] >= 0 && a[1] <= LIMIT_IN_FLIGHT)
+		reload(&kinds[a[0]], &subjects[a[0]], (int)a[1], !strcmp(name, "replace") ? name : "in_place");
 	else if ((!strcmp(name, "fill") || !strcmp(name, "crowd")) && n == 2)
 		fill(a[0], a[1], name[0] == 'f');
 	else if (!strcmp(name, "empty") && n == 2)

@@ -139,7 +139,7 @@ static void print_globals(struct json_span globals)
 static void print_head(const char *id, struct json_span result)
 {
 	char *from = output_text(json_get(result, "from")), *to = output_text(json_get(result, "to"));
-	char *rung = output_text(json_get(result, "rung"));
+	char *rung = output_text(json_get(result, "rung")), *reason = output_text(json_get(result, "rung_reason"));
 	int64_t bytes, queued;
 	double pause_us;
 
@@ -151,6 +151,8 @@ static void print_head(const char *id, struct json_span result)
 		(void)printf("%s: version %s -> %s", id, from, to);
 	if (json_type(json_get(result, "rung")) == '"')
 		(void)printf(", %s", rung);
+	if (json_type(json_get(result, "rung_reason")) == '"' && strcmp(reason, "default") != 0 && strcmp(reason, "asked") != 0)
+		(void)printf(" (%s)", reason);
 	if (json_f64(json_get(result, "pause_us"), &pause_us)) /* not of a check */
 		(void)printf(", paused %.2f ms", pause_us / 1000);
 	if (json_i64(json_get(result, "state_bytes"), &bytes))
@@ -161,6 +163,7 @@ static void print_head(const char *id, struct json_span result)
 	free(from);
 	free(to);
 	free(rung);
+	free(reason);
 }
 
 static void print_result(const char *id, struct json_span result)

@@ -28,7 +28,8 @@
 enum host_message_type {
 	/* ---- control -> host ---- */
 	HOST_BEGIN = 1, /* {"profile","limits":{...}}, value[0] = heartbeat_ms, 0: none: confine yourself -> REPORT. HOST_F_STATE: fd = planted faults (proto/fault.h) */
-	HOST_START,     /* number = serial; {"path","config":any}; HOST_F_STATE: fd = sealed state to restore instead of `init` -> READY | FAILED, then exit 1 */
+	HOST_START,     /* number = serial; {"path","config":any,"backwards":bool,"patch":object}; HOST_F_STATE: fd = sealed state to restore
+	                   instead of `init` -> READY | FAILED, then exit 1. The last two as in LOAD */
 	HOST_CALL,      /* number = call; body: one byte n, n bytes of function name, then the arguments (a JSON object) -> REPLY, in the order sent */
 	HOST_ACK,       /* sequence = replies up to it are acknowledged; every message to the host carries it too */
 	HOST_QUERY,     /* a new control asks -> STATUS, then every unacknowledged REPLY again */
@@ -41,12 +42,13 @@ enum host_message_type {
 	                   patch, if it is there: fields that are restored instead of the state's own */
 	HOST_COMMIT,    /* number = serial: the candidate is current -> COMMITTED; then old unmake, dlclose -> UNLOADED */
 	HOST_ABORT,     /* forget the candidate, kill a rehearsal, serve on with the old -> ABORTED */
-	HOST_STOP,      /* `stop` hook, `unmake` -> STOPPED, exit 0 */
+	HOST_STOP,      /* `stop` hook, `unmake` -> STOPPED, exit 0. value[0] = 1: another process goes on with its state, so `stop` isn't called */
 	HOST_PING,      /* number of the ping -> ALIVE, from the loop: it doesn't wait behind calls that wait */
 	HOST_PREPARE,   /* number = serial; fd = the memfd that SAVE will bring, value[0] = bytes expected: its memory and the candidate's are
 	                   made ready, piece by piece between calls -> PREPARED. A wish: what can't be had is left */
 	HOST_SHOW,      /* number of the question, value[0] = enum show_what; HOST_F_STATE: fd = a sealed state, else the present one: a forked copy
 	                   shows it -> SHOWN. Calls go on meanwhile */
+	HOST_STAGE,     /* number = serial; {"path"}: before START, which finds it loaded -> STAGED | FAILED, then exit 1 */
 	HOST_TO_HOST__N,
 
 	/* ---- host -> control ---- */
@@ -70,6 +72,7 @@ enum host_message_type {
 	HOST_PREPARED,    /* number = serial */
 	HOST_SHOWN,       /* number of the question; status 0: {"state_version","state_bytes","state","timers","own"}, {"state_version","state","structs"},
 	                     or {"state_bytes","same","report"}; 1: error body */
+	HOST_STAGED,      /* number = serial; {"module","load_us"} */
 	HOST_TO_CONTROL__N
 };
 

@@ -59,6 +59,8 @@
 #define LIMIT_ELF_HEADERS    256  /* program headers of an object */
 #define LIMIT_ELF_SECTIONS   4096 /* sections of an object */
 #define DEFAULT_PROBATION_MS 30000 /* as long as a fault of a new version's code brings the one before back */
+#define LIMIT_PINNED_OBJECTS 4   /* that a process couldn't unload: the next reload replaces it, so that mappings and memory stay bounded */
+#define RELOAD_STATE_COPIES  3   /* of the state, that a reload in place has at once: old, saved, new */
 #define LIMIT_VERSIONS       10   /* kept per module, and their objects on disk; current and good are never pruned */
 #define LIMIT_DIAGNOSTICS_BYTES (64u << 10) /* compiler output that an error carries */
 

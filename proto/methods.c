@@ -151,9 +151,11 @@ const struct method methods[METHOD__N] = {
 			P("timeout_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "how long to wait (30000)") } },
 	[METHOD_SANDBOX_RELOAD] = { "sandbox.reload", RIGHT_OPERATOR,
 		"Replace the running code by another version, with its state, as a transaction.",
-		"{outcome: reloaded | no_change | checked, from, to, rung, steps_us, pause_us, held_us, state_bytes, report, calls_queued, calls_running, pinned,"
+		"{outcome: reloaded | no_change | checked, from, to, rung, rung_reason, steps_us, pause_us, held_us, state_bytes, report, calls_queued, calls_running, pinned,"
 		" probation_ms}",
 		{ P_THE_ID, P_CODE, P("check", PARAM_BOOL, false, 0, 0, NULL, "rehearse it and say what would become of the state; nothing is changed (false)"),
+			P("mode", PARAM_CHOICE, false, 0, 0, "auto|in_place|replace",
+				"in the process that runs, or in a second one that takes over; auto: replace under profile high and where in_place can't be (auto)"),
 			P("force", PARAM_BOOL, false, 0, 0, NULL, "take it also if it is quarantined (false)"),
 			P("quiesce_timeout_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "how long a running call may hold the reload up (5000)"),
 			P("rehearse_timeout_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "time limit of the rehearsal, and of the load (10000)"),
@@ -163,6 +165,8 @@ const struct method methods[METHOD__N] = {
 		{ P_THE_ID, P("version", PARAM_INTEGER, false, 1, INT32_MAX, NULL, "which (the one that ran before the current one)"),
 			P("state", PARAM_CHOICE, false, 0, 0, "current|saved",
 				"carry the present state over, or take the one that was saved when that version was left, and give up what came since (current)"),
+			P("mode", PARAM_CHOICE, false, 0, 0, "auto|in_place|replace",
+				"as in sandbox.reload (auto)"),
 			P("force", PARAM_BOOL, false, 0, 0, NULL, "take it also if it is quarantined (false)"),
 			P("quiesce_timeout_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "as in sandbox.reload (5000)"),
 			P("rehearse_timeout_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "as in sandbox.reload (10000)"),

@@ -9,7 +9,11 @@
  * sent holds, also when its sender died right after.
  *
  * The spawner's table has one entry per *sandbox* (not per process): HOLD makes it, FORGET ends it. While no control is there
- * the entry keeps everything: spec, state, log ring, the host's channel, the log pipes, an exit status not yet acknowledged. */
+ * the entry keeps everything: spec, state, log ring, the host's channel, the log pipes, an exit status not yet acknowledged.
+ *
+ * A sandbox has one process, but for a reload that replaces it: START with flag CANDIDATE makes a second one, with a generation, a user and an
+ * objects folder of its own. PROMOTE makes it the sandbox's process, in one step with the spec that says so; the process before is then the second
+ * one, until it has ended. DISCARD ends a candidate. The second process of a control that has died is ended: a successor finds one. */
 #ifndef SANDBOXD_SPAWNER_WIRE_H
 #define SANDBOXD_SPAWNER_WIRE_H
 
@@ -88,7 +92,8 @@ enum spawner_op {
 	SPAWNER_FORGET,     /* sandbox: no host may live (else ERROR EBUSY) -> OK. uid freed, folder removed */
 	SPAWNER_START,      /* sandbox, limits, name = profile; fd: sealed spec, kept first, or none; flags FRESH, and HOLD: HOLD with that spec, first
 	                       -> STARTED (generation, uid; fds: channel, stdout, stderr) | ERROR (EBUSY: one lives; flags HOLD: it isn't even held). pid 0: the process comes after the answer: BORN, or EXITED with the step that failed. What is sent to it
-	                       meanwhile waits in its channel */
+	                       meanwhile waits in its channel.
+	                       flag CANDIDATE: beside the one that lives; no spec comes with it. (EBUSY: there is a candidate already) */
 	SPAWNER_SIGNAL,     /* sandbox, generation, kind = enum spawner_signal -> OK | ERROR (ESRCH: gone, or another generation) */
 	SPAWNER_ACK_EXIT,   /* sandbox, generation: the exit status may be forgotten. No reply. */
 	SPAWNER_JOB,        /* kind = enum spawner_job, name = source file name, timeout_ms, limits.max_memory_bytes; fd: sealed source -> JOB_DONE | ERROR */
@@ -98,6 +103,9 @@ enum spawner_op {
 	SPAWNER_STOPPING,   /* value = ms that an orderly end takes at most: the spawner is patient for so long (shutdown_timeout_ms at most). No reply */
 	SPAWNER_ALIVE,      /* the answer to ALIVE_ASKED. No reply */
 	SPAWNER_UPGRADE,    /* a client asked for an upgrade: as SIGHUP. No reply; UPGRADE_GOES or UPGRADE_REFUSED follows */
+	SPAWNER_PROMOTE,    /* sandbox, generation of the candidate; fd: sealed spec, kept with it -> OK | ERROR (ESRCH: it isn't there, or not born; nothing has changed).
+	                       The state that is kept is dropped; what is stored in the folder of the process before moves along */
+	SPAWNER_DISCARD,    /* sandbox, generation of the candidate, 0: whichever -> OK | ERROR ESRCH. It is killed, and nothing more is told of it */
 	SPAWNER_REQUEST__N,
 
 	/* ---- replies ---- */
@@ -148,7 +156,11 @@ enum spawner_job { SPAWNER_JOB_COMPILE_C = 1 };
 #define SPAWNER_F_OOM       0x1000u /* EXITED: the kernel killed it for the memory of its cgroup */
 #define SPAWNER_F_CGROUP    0x2000u /* ENTRY, and OK of FREEZE: its processes are held by a cgroup of its own */
 #define SPAWNER_F_HOLD      0x400u /* START: the sandbox is new; ERROR of it: it is not held */
+#define SPAWNER_F_CANDIDATE 0x4000u /* START: a second process */
+#define SPAWNER_F_SECOND    0x8000u /* STARTED, ENTRY: its objects lie in the sandbox's second folder, its id and SPAWNER_SECOND_FOLDER */
 #define SPAWNER_F_FRESH     0x800u /* START: an address space of its own, made by an exec for this host alone */
+
+#define SPAWNER_SECOND_FOLDER "+" /* in no id. A sandbox's processes take turns with the two folders where one replaces another */
 
 /* Exit status of a control that can't start for a reason that a successor would find too (a registry of a newer format): the spawner ends. */
 #define CONTROL_EXIT_REFUSED 78 /* EX_CONFIG */

@@ -108,6 +108,8 @@ static void notice(void *ctx, const struct spawner_message *message, int *fds, s
 	case SPAWNER_STOPPING:
 	case SPAWNER_ALIVE:
 	case SPAWNER_UPGRADE:
+	case SPAWNER_PROMOTE:
+	case SPAWNER_DISCARD:
 	case SPAWNER_REQUEST__N:
 	case SPAWNER_OK:
 	case SPAWNER_ERROR:

@@ -50,8 +50,8 @@ static const struct {
 	{ "function", "{name: s, parameters: [{name: s, type: s, optional: b, default?: a}]}" },
 	{ "protection", "{protection: s, asked: s, got: s, by: s, why: s}" },
 	{ "reload",
-		"{outcome: s, from: i, to: i, rung?: s, sha256?: s, steps_us?: o, pause_us?: i, held_us?: i, total_us?: i, state_bytes?: i,"
-		" report?: o~, calls_queued?: i, calls_running?: i, pinned?: a, probation_ms?: i, state_from?: s, saved_at?: i, acknowledged_since?: i, ended_after_commit?: b, globals?: {names: [s], count: i, bytes: i}, compiler?: {warnings: s}}" },
+		"{outcome: s, from: i, to: i, rung?: s, rung_reason?: s, sha256?: s, steps_us?: o, pause_us?: i, held_us?: i, total_us?: i, state_bytes?: i,"
+		" report?: o~, calls_queued?: i, calls_running?: i, pinned?: a, probation_ms?: i, state_from?: s, saved_at?: i, acknowledged_since?: i, ended_after_commit?: b, old_process_killed?: b, globals?: {names: [s], count: i, bytes: i}, compiler?: {warnings: s}}" },
 	{ "group",
 		"{id: s, type: s, status: s, status_reason: s~, owner: i, parent: s~, strategy: s, auto_shutdown: s, restart: s, significant: b, wanted: b,"
 		" budget: {used: i, allowed: i, period_ms: i, resets_in_ms: i}, restart_count: i, created_at: i, members: [o]}" },

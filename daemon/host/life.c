@@ -62,6 +62,35 @@ void life_begin(struct host *h, const struct host_message *head, const char *bod
 	h->begun = true;
 }
 
+/* The object is loaded while the process that it is to follow still serves; its state comes with START. */
+void life_stage(struct host *h, const struct host_message *head, const char *body, int state_fd)
+{
+	struct buf staged = BUF_INIT;
+	struct json_out o = json_out_to(&staged);
+	struct err e = ERR_INIT;
+	struct order order;
+
+	(void)state_fd;
+	if (!h->begun || h->now.serial != 0)
+		death_end(HOST_EXIT_CONTRACT, h->begun ? "a second STAGE" : "STAGE before BEGIN");
+	(void)FAULT(HOST_STAGE);
+	if (head->number == 0 || order_parse(&order, ORDER_STAGE, body, head->body_bytes, &e) < 0)
+		death_end(HOST_EXIT_CONTRACT, head->number ? e.text : "STAGE without a serial");
+	if (code_load(&h->now, head->number, order.path, &e) < 0)
+		life_fail(h, &e, h->now.step);
+	(void)fflush(stdout);
+	buf_init(&staged, LIMIT_BODY_BYTES);
+	json_out_object(&o, NULL);
+	code_times_json(&h->now, NULL, &o);
+	json_out_object_end(&o);
+	if (staged.failed) {
+		err_set(&e, ERR_BAD_MODULE, "the module's description exceeds %u bytes", LIMIT_BODY_BYTES);
+		life_fail(h, &e, "descriptor");
+	}
+	host_post(h, HOST_STAGED, head->number, 0, 0, &staged);
+	buf_fini(&staged);
+}
+
 void life_start(struct host *h, const struct host_message *head, const char *body, int state_fd)
 {
 	static struct state_report report;
@@ -77,11 +106,13 @@ void life_start(struct host *h, const struct host_message *head, const char *bod
 	(void)FAULT(HOST_START);
 	if (head->number == 0 || order_parse(&order, ORDER_START, body, head->body_bytes, &e) < 0)
 		death_end(HOST_EXIT_CONTRACT, head->number ? e.text : "START without a serial");
-	if (code_load(&h->now, head->number, order.path, &e) < 0)
+	if (h->now.serial != 0 && h->now.serial != head->number)
+		death_end(HOST_EXIT_CONTRACT, "START of another object than was staged");
+	if (h->now.serial == 0 && code_load(&h->now, head->number, order.path, &e) < 0)
 		life_fail(h, &e, h->now.step);
 	began = clock_monotonic_us();
 	if (state_fd >= 0)
-		rc = code_restore_fd(&h->now, state_fd, NULL, (struct json_span){ 0 }, false, &report, &e);
+		rc = code_restore_fd(&h->now, state_fd, NULL, order.patch, order.backwards, &report, &e);
 	else
 		rc = code_init(&h->now, order.config.at, order.config.size, &e);
 	init_us = clock_monotonic_us() - began;
@@ -112,13 +143,13 @@ void life_stop(struct host *h, const struct host_message *head, const char *body
 	char cause[OBJECT_CAUSE_BYTES];
 	struct err e = ERR_INIT;
 
-	(void)head, (void)body, (void)state_fd;
+	(void)body, (void)state_fd;
 	(void)FAULT(HOST_STOP);
 	copy_kill(&h->rehearsal);
 	copy_kill(&h->saving);
 	copy_kill(&h->showing);
 	code_unload(&h->candidate, cause);
-	if (h->now.instance) {
+	if (h->now.instance && head->value[0] == 0 && h->phase != HOST_PHASE_EMPTY) {
 		death_running("stop");
 		if (instance_stop(h->now.instance, &e) < 0)
 			lines_log(NULL, SBX_WARNING, e.text, strlen(e.text)); /* it ends all the same */

@@ -44,12 +44,12 @@ static int parse_member(
 		o->timeout_ms = (uint32_t)ms;
 		return 0;
 	}
-	if (kind != ORDER_START && json_string_is(key, "backwards")) {
+	if (kind != ORDER_STAGE && json_string_is(key, "backwards")) {
 		if (!json_bool(value, &o->backwards))
 			return err_set(e, ERR_BAD_PARAM, "backwards: not true or false");
 		return 0;
 	}
-	if (kind != ORDER_START && json_string_is(key, "patch")) {
+	if (kind != ORDER_STAGE && json_string_is(key, "patch")) {
 		if (json_type(value) != '{')
 			return err_set(e, ERR_BAD_PARAM, "patch: not an object");
 		o->patch = value;

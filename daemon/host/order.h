@@ -12,7 +12,7 @@
 #include "proto/json_scan.h"
 #include "proto/limits.h"
 
-enum order_kind { ORDER_START, ORDER_REHEARSE, ORDER_LOAD };
+enum order_kind { ORDER_START, ORDER_REHEARSE, ORDER_LOAD, ORDER_STAGE };
 
 #define ORDER_TIMEOUT_MOST_MS 3600000u
 
@@ -20,7 +20,7 @@ struct order {
 	char path[LIMIT_PATH_BYTES + 1]; /* absolute */
 	struct json_span config;         /* START; size 0: none */
 	uint32_t timeout_ms;             /* REHEARSE; 0 isn't possible */
-	bool backwards;                  /* REHEARSE, LOAD */
+	bool backwards;                  /* START, REHEARSE, LOAD */
 	struct json_span patch;          /* likewise: fields that the state is to have instead of its own; at NULL: none */
 };
 

@@ -211,6 +211,7 @@ static const struct serve_row {
 } rows[HOST_TO_HOST__N] = {
 	/*                                                 EMPTY   SERVING QUIESCED LOADED */
 	[HOST_BEGIN]    = { life_begin,   HOST_REPORT,    { DO,     END,    END,     END }, MAY_FD, false },
+	[HOST_STAGE]    = { life_stage,   HOST_FAILED,    { DO,     END,    END,     END }, NO_FD, false },
 	[HOST_START]    = { life_start,   HOST_FAILED,    { DO,     END,    END,     END }, MAY_FD, false },
 	[HOST_CALL]     = { serve_call,   HOST_REPLY,     { REFUSE, DO,     REFUSE,  REFUSE }, NO_FD, false },
 	[HOST_ACK]      = { serve_ack,    HOST_STATUS,    { DO,     DO,     DO,      DO }, NO_FD, true },

@@ -13,7 +13,7 @@ void serve_fini(struct host *h);
 /* A handler borrows everything; body is NUL-terminated; state_fd -1: none came. */
 typedef void serve_fn(struct host *h, const struct host_message *head, const char *body, int state_fd);
 
-serve_fn life_begin, life_start, life_stop;                                    /* life.c */
+serve_fn life_begin, life_stage, life_start, life_stop;                                    /* life.c */
 serve_fn txn_rehearse, txn_prepare, txn_quiesce, txn_save, txn_load, txn_commit, txn_abort; /* txn.c */
 serve_fn show_serve;                                                           /* show.c */
 void show_progress(struct host *h, int64_t now_us);

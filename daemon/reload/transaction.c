@@ -22,6 +22,8 @@
 
 const struct txn_step_row txn_steps[TXN_STEP__N] = {
 	[TXN_IDLE] = { "idle", "begin", 0 },
+	[TXN_SPAWN] = { "spawn", "spawned", 10000 },
+	[TXN_STAGE] = { "stage", "staged", 10000 },
 	[TXN_PLACE] = { "place", "placed", 10000 },
 	[TXN_REHEARSE] = { "rehearse", "rehearsed", DEFAULT_REHEARSE_TIMEOUT_MS + BELT_MS },
 	[TXN_RECORD] = { "record", "recorded", 5000 },
@@ -33,6 +35,7 @@ const struct txn_step_row txn_steps[TXN_STEP__N] = {
 	[TXN_KEEP] = { "keep", "kept", 5000 },
 	[TXN_LOAD] = { "load", "loaded", 10000 },
 	[TXN_COMMIT] = { "commit", "committed", 5000 },
+	[TXN_PROMOTE] = { "promote", "promoted", 0 }, /* the spawner answers, or everything has ended */
 	[TXN_UNLOAD] = { "unload", "unloaded", 5000 },
 	[TXN_ABORT] = { "abort", "aborted", 2000 },
 	[TXN_KILL] = { "kill", "host_died", 0 }, /* SIGKILL needs no deadline */
@@ -64,11 +67,15 @@ static enum txn_step finish(struct step *s)
 {
 	struct txn *t = s->t;
 
-	if (t->step != TXN_KILL && s->ev->type != TXN_EV_TIMER)
+	if (t->step != TXN_KILL && t->step != TXN_PROMOTE && s->ev->type != TXN_EV_TIMER)
 		s->out->set |= TXN_DO_CLEAR_TIMER;
 	if (t->held && !(SEEDED(2) && s->ev->type == TXN_EV_HOST_DIED)) {
 		s->out->set |= TXN_DO_RELEASE_CALLS;
 		t->held = false;
+	}
+	if (t->spawned && !(SEEDED(13) && s->ev->type == TXN_EV_HOST_DIED)) {
+		s->out->set |= TXN_DO_DISCARD;
+		t->spawned = false;
 	}
 	if (t->placed) {
 		s->out->set |= TXN_DO_UNPLACE;
@@ -111,6 +118,23 @@ static enum txn_step fail_before_load(struct step *s, enum txn_failure failure)
 	if (!SEEDED(4))
 		s->out->set |= TXN_DO_SEND_ABORT;
 	return fail_unchanged(s, failure);
+}
+
+/* ---- a second process ---- */
+
+static enum txn_step spawn(struct step *s)
+{
+	s->t->mode = TXN_REPLACE;
+	s->t->spawned = true;
+	return wait_in(s, TXN_SPAWN, TXN_DO_SPAWN);
+}
+
+/* What its process has, it takes along; the old one has only to be told if it was quiesced. */
+static enum txn_step candidate_died(struct step *s)
+{
+	if (!s->t->spawned)
+		return NOT_TAKEN;
+	return s->t->held ? fail_before_load(s, TXN_FAILURE_CANDIDATE_DIED) : fail_unchanged(s, TXN_FAILURE_CANDIDATE_DIED);
 }
 
 /* Candidate code has run: wait until the host says that it is gone. */
@@ -197,25 +221,39 @@ static enum txn_step died_sealed(struct step *s)
 	return finish(s);
 }
 
-/* ---- place, rehearse ---- */
+/* ---- spawn, place, stage, rehearse ---- */
 
-static enum txn_step place_failed(struct step *s)
+/* The old process has heard of nothing. */
+static enum txn_step early_failed(struct step *s)
 {
 	return fail_unchanged(s, TXN_FAILURE_SAID);
 }
 
-static enum txn_step place_timed_out(struct step *s)
+static enum txn_step early_timed_out(struct step *s)
 {
 	return fail_unchanged(s, TXN_FAILURE_TIMEOUT);
 }
 
-static enum txn_step place_cancelled(struct step *s)
+static enum txn_step early_cancelled(struct step *s)
 {
 	return fail_unchanged(s, TXN_FAILURE_CANCELLED);
 }
 
+static enum txn_step spawned(struct step *s)
+{
+	s->t->placed = true;
+	return wait_in(s, TXN_PLACE, TXN_DO_PLACE);
+}
+
+static enum txn_step staged(struct step *s)
+{
+	return make(s, s->t->expected_bytes);
+}
+
 static enum txn_step placed(struct step *s)
 {
+	if (s->t->mode == TXN_REPLACE)
+		return wait_in(s, TXN_STAGE, TXN_DO_SEND_STAGE);
 	return wait_in(s, TXN_REHEARSE, TXN_DO_SEND_REHEARSE);
 }
 
@@ -229,6 +267,11 @@ static enum txn_step rehearsed(struct step *s)
 		return finish(s);
 	}
 	s->t->expected_bytes = s->ev->bytes;
+	if (s->ev->replace) { /* its object goes where the other process finds it */
+		s->out->set |= TXN_DO_UNPLACE;
+		s->t->placed = false;
+		return spawn(s);
+	}
 	s->t->record_sent = true;
 	return wait_in(s, TXN_RECORD, TXN_DO_RECORD);
 }
@@ -325,7 +368,10 @@ static enum txn_step loaded_and_kept(struct step *s)
 {
 	if (!s->t->loaded || !(s->t->kept || SEEDED(1)))
 		return TXN_LOAD;
-	return wait_in(s, TXN_COMMIT, TXN_DO_SEND_COMMIT);
+	if (s->t->mode != TXN_REPLACE)
+		return wait_in(s, TXN_COMMIT, TXN_DO_SEND_COMMIT);
+	s->out->set |= TXN_DO_PROMOTE | TXN_DO_CLEAR_TIMER;
+	return TXN_PROMOTE;
 }
 
 static enum txn_step loaded(struct step *s)
@@ -344,19 +390,24 @@ static enum txn_step load_kept(struct step *s)
 	return loaded_and_kept(s);
 }
 
+/* In a replacement nothing of the candidate has touched the process that serves. */
 static enum txn_step late_said_failed(struct step *s)
 {
+	if (s->t->mode == TXN_REPLACE && !SEEDED(14))
+		return fail_before_load(s, TXN_FAILURE_SAID);
 	return fail_after_load(s, TXN_FAILURE_SAID);
 }
 
 static enum txn_step late_cancelled(struct step *s)
 {
+	if (s->t->mode == TXN_REPLACE)
+		return fail_before_load(s, TXN_FAILURE_CANCELLED);
 	return fail_after_load(s, TXN_FAILURE_CANCELLED);
 }
 
 static enum txn_step load_timed_out(struct step *s)
 {
-	if (SEEDED(5))
+	if (SEEDED(5) || s->t->mode == TXN_REPLACE)
 		return fail_before_load(s, TXN_FAILURE_TIMEOUT);
 	return s->t->loaded ? fail_after_load(s, TXN_FAILURE_TIMEOUT) : fail_and_kill(s); /* loaded: it is the spawner that is silent */
 }
@@ -381,9 +432,39 @@ static enum txn_step commit_died(struct step *s)
 	return died_sealed(s);
 }
 
+/* ---- promote ---- */
+
+static enum txn_step promoted(struct step *s)
+{
+	s->t->spawned = SEEDED(15);
+	s->t->placed = s->t->held = false;
+	s->out->set |= TXN_DO_ADOPT | TXN_DO_DROP_STATE | TXN_DO_UNPLACE | TXN_DO_RELEASE_CALLS;
+	if (s->t->old_gone && !SEEDED(16))
+		return succeed(s);
+	return wait_in(s, TXN_UNLOAD, TXN_DO_RETIRE);
+}
+
+static enum txn_step promote_failed(struct step *s)
+{
+	return s->t->old_gone ? died_sealed(s) : fail_before_load(s, TXN_FAILURE_SAID);
+}
+
+/* What PROMOTE comes to decides which of the two goes on. */
+static enum txn_step promote_died(struct step *s)
+{
+	if (SEEDED(17))
+		return died_sealed(s);
+	if (s->t->old_gone)
+		return NOT_TAKEN;
+	s->t->old_gone = true;
+	return TXN_PROMOTE;
+}
+
 static enum txn_step unload_died(struct step *s)
 {
 	s->t->host_gone = true;
+	if (s->t->mode == TXN_REPLACE) /* the new one; nobody waits for the old one then */
+		s->out->set |= TXN_DO_KILL_OLD;
 	if (SEEDED(9))
 		s->out->set |= TXN_DO_RECOVER;
 	return succeed(s);
@@ -392,6 +473,8 @@ static enum txn_step unload_died(struct step *s)
 static enum txn_step unload_not_waited_for(struct step *s)
 {
 	s->out->not_unloaded = true;
+	if (s->t->mode == TXN_REPLACE && !SEEDED(18))
+		s->out->set |= TXN_DO_KILL_OLD;
 	return succeed(s);
 }
 
@@ -403,11 +486,27 @@ static enum txn_step aborted(struct step *s)
 }
 
 static handler *const table[TXN_STEP__N][TXN_EVENT__N] = {
-	[TXN_PLACE] = { [TXN_EV_PLACED] = placed,
-		[TXN_EV_PLACE_FAILED] = place_failed,
+	[TXN_SPAWN] = { [TXN_EV_SPAWNED] = spawned,
+		[TXN_EV_SPAWN_FAILED] = early_failed,
+		[TXN_EV_CANDIDATE_DIED] = candidate_died,
 		[TXN_EV_HOST_DIED] = died_unsealed,
-		[TXN_EV_TIMER] = place_timed_out,
-		[TXN_EV_CANCEL] = place_cancelled },
+		[TXN_EV_TIMER] = early_timed_out,
+		[TXN_EV_CANCEL] = early_cancelled },
+	[TXN_STAGE] = { [TXN_EV_STAGED] = staged,
+		[TXN_EV_STAGE_FAILED] = early_failed,
+		[TXN_EV_CANDIDATE_DIED] = candidate_died,
+		[TXN_EV_HOST_DIED] = died_unsealed,
+		[TXN_EV_TIMER] = early_timed_out,
+		[TXN_EV_CANCEL] = early_cancelled },
+	[TXN_PROMOTE] = { [TXN_EV_PROMOTED] = promoted, /* CANCEL: too late, it ends by itself */
+		[TXN_EV_PROMOTE_FAILED] = promote_failed,
+		[TXN_EV_HOST_DIED] = promote_died },
+	[TXN_PLACE] = { [TXN_EV_PLACED] = placed,
+		[TXN_EV_PLACE_FAILED] = early_failed,
+		[TXN_EV_CANDIDATE_DIED] = candidate_died,
+		[TXN_EV_HOST_DIED] = died_unsealed,
+		[TXN_EV_TIMER] = early_timed_out,
+		[TXN_EV_CANCEL] = early_cancelled },
 	[TXN_REHEARSE] = { [TXN_EV_REHEARSED] = rehearsed,
 		[TXN_EV_REHEARSE_FAILED] = rehearse_failed,
 		[TXN_EV_HOST_DIED] = died_unsealed,
@@ -420,6 +519,7 @@ static handler *const table[TXN_STEP__N][TXN_EVENT__N] = {
 		[TXN_EV_CANCEL] = cancelled },
 	[TXN_MAKE] = { [TXN_EV_MADE] = made,
 		[TXN_EV_MAKE_FAILED] = said_failed,
+		[TXN_EV_CANDIDATE_DIED] = candidate_died,
 		[TXN_EV_HOST_DIED] = died_unsealed,
 		[TXN_EV_TIMER] = timed_out,
 		[TXN_EV_CANCEL] = cancelled },
@@ -428,17 +528,20 @@ static handler *const table[TXN_STEP__N][TXN_EVENT__N] = {
 		[TXN_EV_TIMER] = prepared,
 		[TXN_EV_CANCEL] = cancelled },
 	[TXN_QUIESCE] = { [TXN_EV_QUIESCED] = quiesced,
+		[TXN_EV_CANDIDATE_DIED] = candidate_died,
 		[TXN_EV_HOST_DIED] = died_unsealed,
 		[TXN_EV_TIMER] = timed_out,
 		[TXN_EV_CANCEL] = cancelled },
 	[TXN_SAVE] = { [TXN_EV_SAVED] = saved,
 		[TXN_EV_SAVE_TOO_SMALL] = save_too_small,
 		[TXN_EV_SAVE_FAILED] = said_failed,
+		[TXN_EV_CANDIDATE_DIED] = candidate_died,
 		[TXN_EV_HOST_DIED] = died_unsealed,
 		[TXN_EV_TIMER] = timed_out,
 		[TXN_EV_CANCEL] = cancelled },
 	[TXN_SEAL] = { [TXN_EV_SEALED] = sealed,
 		[TXN_EV_SEAL_FAILED] = said_failed,
+		[TXN_EV_CANDIDATE_DIED] = candidate_died,
 		[TXN_EV_HOST_DIED] = died_unsealed,
 		[TXN_EV_TIMER] = timed_out,
 		[TXN_EV_CANCEL] = cancelled },
@@ -451,6 +554,7 @@ static handler *const table[TXN_STEP__N][TXN_EVENT__N] = {
 		[TXN_EV_LOAD_FAILED] = late_said_failed,
 		[TXN_EV_KEPT] = load_kept,
 		[TXN_EV_KEEP_FAILED] = late_said_failed,
+		[TXN_EV_CANDIDATE_DIED] = candidate_died,
 		[TXN_EV_HOST_DIED] = died_sealed,
 		[TXN_EV_TIMER] = load_timed_out,
 		[TXN_EV_CANCEL] = late_cancelled },
@@ -490,6 +594,9 @@ void txn_begin(struct txn *t, enum txn_mode mode, const struct txn_policy *p, ui
 	if (mode == TXN_SAVE_ONLY) {
 		t->expected_bytes = expected_bytes < LIMIT_STATE_BYTES ? expected_bytes : LIMIT_STATE_BYTES;
 		t->step = make(&s, t->expected_bytes);
+	} else if (mode == TXN_REPLACE) {
+		t->expected_bytes = expected_bytes < LIMIT_STATE_BYTES ? expected_bytes : LIMIT_STATE_BYTES;
+		t->step = spawn(&s);
 	} else {
 		t->placed = true;
 		t->step = wait_in(&s, TXN_PLACE, TXN_DO_PLACE);
@@ -518,7 +625,7 @@ bool txn_active(const struct txn *t)
 
 bool txn_committing(const struct txn *t)
 {
-	return t->step == TXN_COMMIT || t->step == TXN_UNLOAD;
+	return t->step == TXN_COMMIT || t->step == TXN_PROMOTE || t->step == TXN_UNLOAD;
 }
 
 enum txn_take_over txn_take_over(const struct txn_found *f)
@@ -545,68 +652,4 @@ enum txn_take_over txn_take_over(const struct txn_found *f)
 		break; /* nothing runs in it: life_adopt's business, and a lie where it was ready before */
 	}
 	return TXN_TAKE_KILL;
-}
-
-/* ---- names ---- */
-
-static const char *const event_texts[] = { [TXN_EV_PLACED] = "placed",
-	[TXN_EV_PLACE_FAILED] = "place_failed",
-	[TXN_EV_REHEARSED] = "rehearsed",
-	[TXN_EV_REHEARSE_FAILED] = "rehearse_failed",
-	[TXN_EV_PREPARED] = "prepared",
-	[TXN_EV_QUIESCED] = "quiesced",
-	[TXN_EV_MADE] = "made",
-	[TXN_EV_MAKE_FAILED] = "make_failed",
-	[TXN_EV_SAVED] = "saved",
-	[TXN_EV_SAVE_TOO_SMALL] = "save_too_small",
-	[TXN_EV_SAVE_FAILED] = "save_failed",
-	[TXN_EV_SEALED] = "sealed",
-	[TXN_EV_SEAL_FAILED] = "seal_failed",
-	[TXN_EV_KEPT] = "kept",
-	[TXN_EV_KEEP_FAILED] = "keep_failed",
-	[TXN_EV_LOADED] = "loaded",
-	[TXN_EV_LOAD_FAILED] = "load_failed",
-	[TXN_EV_RECORDED] = "recorded",
-	[TXN_EV_RECORD_FAILED] = "record_failed",
-	[TXN_EV_COMMITTED] = "committed",
-	[TXN_EV_UNLOADED] = "unloaded",
-	[TXN_EV_ABORTED] = "aborted",
-	[TXN_EV_HOST_DIED] = "host_died",
-	[TXN_EV_TIMER] = "timer",
-	[TXN_EV_CANCEL] = "cancel" };
-static const char *const failure_texts[] = { [TXN_FAILURE_NONE] = "none",
-	[TXN_FAILURE_SAID] = "failed",
-	[TXN_FAILURE_TIMEOUT] = "timeout",
-	[TXN_FAILURE_CANCELLED] = "cancelled",
-	[TXN_FAILURE_HOST_DIED] = "host_died",
-	[TXN_FAILURE_STATE_SIZE] = "state_size",
-	[TXN_FAILURE_STATE_GROWS] = "state_grows" };
-static const char *const outcome_texts[] = { [TXN_NOTHING_CHANGED] = "nothing_changed",
-	[TXN_RECOVERED] = "recovered",
-	[TXN_STATE_LOST] = "state_lost",
-	[TXN_CHANGED] = "changed" };
-
-#define NAMED(texts, n) _Static_assert(sizeof(texts) / sizeof((texts)[0]) == (n), "name every one")
-NAMED(event_texts, TXN_EVENT__N);
-NAMED(failure_texts, TXN_FAILURE__N);
-NAMED(outcome_texts, TXN_OUTCOME__N);
-
-const char *txn_step_text(enum txn_step s)
-{
-	return (unsigned)s < TXN_STEP__N ? txn_steps[s].name : "unknown";
-}
-
-const char *txn_event_text(enum txn_event_type e)
-{
-	return (unsigned)e < TXN_EVENT__N ? event_texts[e] : "unknown";
-}
-
-const char *txn_failure_text(enum txn_failure f)
-{
-	return (unsigned)f < TXN_FAILURE__N ? failure_texts[f] : "unknown";
-}
-
-const char *txn_outcome_text(enum txn_outcome o)
-{
-	return (unsigned)o < TXN_OUTCOME__N ? outcome_texts[o] : "unknown";
 }

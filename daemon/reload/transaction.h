@@ -5,10 +5,15 @@
  *
  *   place -> rehearse -> record -> make -> prepare -> quiesce -> save -> seal -> load -> commit -> unload
  *                                  make -------------> quiesce -> save -> seal -> keep    (TXN_SAVE_ONLY)
+ *   spawn -> place -> stage -> make ---------------> quiesce -> save -> seal -> load -> promote -> unload    (TXN_REPLACE)
  *
  * What can be done before the calls are held is done before: the candidate is recorded, the memfd made, its memory and the
  * candidate's prepared. In the pause control waits for the host alone: SAVE is sent behind
  * QUIESCE, and KEEP goes to the spawner while the host loads.
+ *
+ * TXN_REPLACE brings the candidate in a second process, which loads it while calls go on and restores the sealed state. The
+ * spawner makes it the sandbox's process in one step (PROMOTE, with the spec that tells of it); the process before is then ended.
+ * No candidate code ever runs in the old process, so until then any failure costs the second process (DISCARD) and nothing else.
  *
  * Rules that hold always (tests/unit/test_transaction.c explores them):
  * - calls are held from QUIESCE on, until RELEASE_CALLS, exactly once (TXN_SAVE_ONLY that succeeds: until the
@@ -20,6 +25,8 @@
  * - a failure before COMMITTED leaves the old version serving the old state: in the same process where no
  * candidate code has run in it (before LOAD) or ABORTED says that the candidate is gone, else in a new one,
  * from the sealed state (RECOVER);
+ * - a candidate's process is discarded or promoted, exactly once; it is promoted only when it has loaded the sealed state and the spawner
+ * keeps that. What PROMOTE came to is waited for without a deadline: the spawner answers, or everything has ended;
  * - a host that dies before the state is sealed has crashed: state_lost. After COMMITTED, too, it is an
  * ordinary crash;
  * - DROP_STATE and ADOPT come before RELEASE_CALLS: while the spawner keeps a state, nothing newer was
@@ -36,11 +43,13 @@
 
 #include "proto/host_wire.h"
 
-enum txn_mode { TXN_RELOAD, TXN_SAVE_ONLY, TXN_CHECK /* place and rehearse, nothing else */ };
+enum txn_mode { TXN_RELOAD, TXN_SAVE_ONLY, TXN_CHECK /* place and rehearse, nothing else */, TXN_REPLACE /* in a second process */ };
 
 /* The step at work; rows of txn_steps[]. */
 enum txn_step {
 	TXN_IDLE,
+	TXN_SPAWN /* TXN_REPLACE: the candidate's process */,
+	TXN_STAGE /* likewise: it loads the candidate, while calls go on */,
 	TXN_PLACE,
 	TXN_REHEARSE,
 	TXN_RECORD,
@@ -52,7 +61,8 @@ enum txn_step {
 	TXN_KEEP /* TXN_SAVE_ONLY; a reload loads meanwhile */,
 	TXN_LOAD,
 	TXN_COMMIT,
-	TXN_UNLOAD,
+	TXN_PROMOTE /* TXN_REPLACE, in place of COMMIT */,
+	TXN_UNLOAD /* of the old code; TXN_REPLACE: the end of the old process */,
 	TXN_ABORT /* waiting for ABORTED, candidate code has run */,
 	TXN_KILL /* waiting for the end of a hung host */,
 	TXN_DONE,
@@ -72,6 +82,10 @@ struct txn_policy {
 struct txn_policy txn_policy_default(void); /* from the table */
 
 enum txn_event_type {
+	TXN_EV_SPAWNED, /* the candidate's process is on its way */
+	TXN_EV_SPAWN_FAILED,
+	TXN_EV_STAGED, /* it is there, and has loaded the candidate */
+	TXN_EV_STAGE_FAILED,
 	TXN_EV_PLACED, /* the candidate's object is in the sandbox's folder */
 	TXN_EV_PLACE_FAILED,
 	TXN_EV_REHEARSED, /* bytes = state_bytes */
@@ -92,9 +106,12 @@ enum txn_event_type {
 	TXN_EV_RECORDED, /* spawner: OK for the spec with the candidate */
 	TXN_EV_RECORD_FAILED,
 	TXN_EV_COMMITTED,
-	TXN_EV_UNLOADED,
+	TXN_EV_PROMOTED, /* spawner: OK */
+	TXN_EV_PROMOTE_FAILED,
+	TXN_EV_UNLOADED, /* TXN_REPLACE: the old process has ended */
 	TXN_EV_ABORTED,
 	TXN_EV_HOST_DIED, /* reaped; what its channel still held has been given before */
+	TXN_EV_CANDIDATE_DIED, /* the same of the candidate's process, until it is promoted */
 	TXN_EV_TIMER,
 	TXN_EV_CANCEL, /* a stop, restart or destroy was asked */
 	TXN_EVENT__N
@@ -103,6 +120,7 @@ enum txn_event_type {
 struct txn_event {
 	enum txn_event_type type;
 	uint64_t bytes; /* REHEARSED, SAVED, SAVE_TOO_SMALL; from a host: not trusted */
+	bool replace;   /* REHEARSED: it would work, but this process hasn't the room: goes on as TXN_REPLACE */
 };
 
 /* Bits of txn_actions.set; carried out in this order. */
@@ -130,6 +148,13 @@ struct txn_event {
 #define TXN_DO_SET_TIMER     0x200000u /* .timer_ms; replaces one that runs */
 #define TXN_DO_ANSWER        0x400000u /* .ok, or .failed_step, .failure, .outcome */
 #define TXN_DO_FINISHED      0x800000u /* life is told; life.h says what */
+/* Of TXN_REPLACE. SPAWN, SEND_STAGE and PROMOTE come before all others; DISCARD and RETIRE before ADOPT, KILL_OLD before ANSWER. */
+#define TXN_DO_SPAWN         0x01000000u /* SPAWNER_START of a candidate */
+#define TXN_DO_SEND_STAGE    0x02000000u
+#define TXN_DO_PROMOTE       0x04000000u /* SPAWNER_PROMOTE */
+#define TXN_DO_DISCARD       0x08000000u /* SPAWNER_DISCARD; also one whose start is under way */
+#define TXN_DO_RETIRE        0x10000000u /* the old process is told to end -> UNLOADED */
+#define TXN_DO_KILL_OLD      0x20000000u /* it didn't in time */
 
 enum txn_failure {
 	TXN_FAILURE_NONE,
@@ -141,6 +166,7 @@ enum txn_failure {
 contradicting itself */
 	,
 	TXN_FAILURE_STATE_GROWS /* too small again and again */,
+	TXN_FAILURE_CANDIDATE_DIED,
 	TXN_FAILURE__N
 };
 
@@ -168,6 +194,8 @@ struct txn {
 	enum txn_mode mode;
 	enum txn_step step; /* written by transaction.c only */
 	bool held, host_gone;
+	bool spawned;              /* TXN_REPLACE: a candidate's process is asked for, neither promoted nor discarded */
+	bool old_gone;             /* TXN_REPLACE: the old process died while PROMOTE was on its way */
 	bool placed, keep_sent, sealed, load_sent, record_sent;
 	bool kept, loaded;         /* LOAD waits for both */
 	uint32_t made;             /* memfds made: 1 and at most TXN_SAVE_RETRIES more */

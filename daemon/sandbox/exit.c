@@ -91,6 +91,17 @@ static void death_text(struct last_exit *x, const struct host_death *d)
 		(void)snprintf(x->text + n, sizeof x->text - (size_t)n, ": %s", text);
 }
 
+void exit_describe(struct last_exit *x, const struct host *h, const struct spawner_message *m, enum life_kill killed)
+{
+	x->wait_status = status_of(h, m->status);
+	x->exit = life_exit_class(x->wait_status, h && h->asked, h && h->killed);
+	if (h && h->kill_text[0])
+		x->exit = LIFE_EXIT_ERROR;
+	reason_of(x, h, m, killed);
+	if (h && h->has_death)
+		death_text(x, &h->death);
+}
+
 static void exit_event(const struct sandbox *sb)
 {
 	const struct last_exit *x = &sb->last_exit;
@@ -111,17 +122,12 @@ void exit_record(struct sandbox *sb, const struct spawner_message *m, unsigned h
 	struct last_exit *x = &sb->last_exit;
 
 	*x = (struct last_exit){ .happened = true, .at_ms = clock_wall_ms(), .uptime_ms = m->ended_ms - m->started_ms,
-		.wait_status = status_of(h, m->status), .version = sb->versions.current, .generation = m->generation,
+		.version = sb->versions.current, .generation = m->generation,
 		.calls_done = h ? h->calls_done : sb->calls.done };
-	x->exit = life_exit_class(x->wait_status, h && h->asked, h && h->killed);
-	if (h && h->kill_text[0])
-		x->exit = LIFE_EXIT_ERROR;
+	exit_describe(x, h, m, sb->life.killed);
 	sandbox_account_exit(sb);
-	reason_of(x, h, m, sb->life.killed);
 	if (m->name[0])
 		text_clean(sb->failure_step, sizeof sb->failure_step, m->name, strnlen(m->name, sizeof m->name));
-	if (h && h->has_death)
-		death_text(x, &h->death);
 	sandbox_log_flush(sb->log, x->at_ms);
 	sandbox_log_last_words(sb->log, x->words, sizeof x->words);
 	if (!life_exit_is_clean(x->exit))
@@ -148,6 +154,8 @@ void sandbox_exited(struct sandbox *sb, const struct spawner_message *m)
 
 	spawner_message_init(&ack, SPAWNER_ACK_EXIT, sb->spec.id);
 	ack.generation = m->generation;
+	if (!h || h->link.generation != m->generation)
+		candidate_exited(sb, m);
 	if (!h || h->link.generation != m->generation) {
 		spawner_send(c->spawner, &ack, NULL, 0);
 		return;

@@ -62,7 +62,7 @@ static void set_timeouts(struct sandbox *sb)
 	if (!sb->reload.is_check)
 		sb->txn_policy.timeout_ms[TXN_QUIESCE] = (uint32_t)rpc_integer(r, "quiesce_timeout_ms", DEFAULT_QUIESCE_TIMEOUT_MS);
 	sb->txn_policy.timeout_ms[TXN_REHEARSE] = (uint32_t)rpc_integer(r, "rehearse_timeout_ms", DEFAULT_REHEARSE_TIMEOUT_MS);
-	sb->txn_policy.timeout_ms[TXN_LOAD] = sb->txn_policy.timeout_ms[TXN_REHEARSE];
+	sb->txn_policy.timeout_ms[TXN_LOAD] = sb->txn_policy.timeout_ms[TXN_STAGE] = sb->txn_policy.timeout_ms[TXN_REHEARSE];
 }
 
 static void candidate_set(struct sandbox *sb)
@@ -100,6 +100,21 @@ static bool is_too_much(const struct sandbox *sb, const struct code *k, struct e
 		(spec_check_object(&sb->spec, k->object->size, e) < 0 || owned_check_object(sb, k->object->size, sb->reload.request, e) < 0);
 }
 
+static void begun_event(struct sandbox *sb)
+{
+	struct json_out *o = events_begin(sb->control->events, "reload.begun", sb->spec.id, sb->spec.owner);
+
+	json_out_u64(o, "from", sb->versions.current);
+	json_out_text(o, "sha256", sb->candidate.sha256);
+	json_out_bool(o, "rollback", sb->reload.is_rollback);
+	if (sb->reload.from_saved || sb->reload.patch)
+		json_out_text(o, "state", sb->reload.patch ? "set" : "saved");
+	json_out_bool(o, "check", sb->reload.is_check);
+	json_out_text(o, "rung", rung_text(sb->reload.rung));
+	json_out_text(o, "rung_reason", sb->reload.rung_reason);
+	events_end(sb->control->events);
+}
+
 static void code_done(struct code *k, const struct err *e)
 {
 	struct sandbox *sb = sandbox_of(k->ctx);
@@ -111,27 +126,18 @@ static void code_done(struct code *k, const struct err *e)
 	} else if (strcmp(k->sha256, versions_current(&sb->versions) ? versions_current(&sb->versions)->sha256 : "") == 0 &&
 		   sb->life.state == LIFE_RUNNING && !sb->reload.from_saved && !sb->reload.patch) {
 		answer_no_change(sb);
-	} else if (is_refused(sb, k->sha256, &wrong) || is_too_much(sb, k, &wrong)) {
+	} else if (is_refused(sb, k->sha256, &wrong) || is_too_much(sb, k, &wrong) || rung_choose(sb, &wrong) < 0) {
 		refuse(sb, &wrong);
 	} else if (!sandbox_request(sb, LIFE_RELOAD_BEGIN, false, NULL)) {
 		err_set(&wrong, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, sandbox_status_text(sb));
 		refuse(sb, &wrong);
 	} else {
-		struct json_out *o;
-
 		candidate_set(sb);
 		set_timeouts(sb);
 		sb->reload.from = sb->versions.current;
 		sb->reload.began_us = clock_monotonic_us();
-		o = events_begin(sb->control->events, "reload.begun", sb->spec.id, sb->spec.owner);
-		json_out_u64(o, "from", sb->versions.current);
-		json_out_text(o, "sha256", sb->candidate.sha256);
-		json_out_bool(o, "rollback", sb->reload.is_rollback);
-		if (sb->reload.from_saved || sb->reload.patch)
-			json_out_text(o, "state", sb->reload.patch ? "set" : "saved");
-		json_out_bool(o, "check", sb->reload.is_check);
-		events_end(sb->control->events);
-		sandbox_txn_begin(sb, sb->reload.is_check ? TXN_CHECK : TXN_RELOAD);
+		begun_event(sb);
+		sandbox_txn_begin(sb, sb->reload.is_check ? TXN_CHECK : sb->reload.rung == RUNG_REPLACE ? TXN_REPLACE : TXN_RELOAD);
 	}
 	sandbox_release(sb);
 }
@@ -257,10 +263,16 @@ static cJSON *steps_json(const struct reload *rl)
 {
 	cJSON *steps = cJSON_CreateObject();
 
-	for (int i = TXN_PLACE; i < TXN_DONE; i++)
+	for (int i = TXN_SPAWN; i < TXN_DONE; i++)
 		if (rl->took_us[i] > 0)
 			cJSON_AddNumberToObject(steps, txn_step_text((enum txn_step)i), (double)rl->took_us[i]);
 	return steps;
+}
+
+static void rung_json(const struct reload *rl, cJSON *result)
+{
+	cJSON_AddStringToObject(result, "rung", rung_text(rl->rung));
+	cJSON_AddStringToObject(result, "rung_reason", rl->rung_reason);
 }
 
 /* What a rollback with the saved state gives up. */
@@ -296,7 +308,7 @@ static cJSON *success_json(const struct sandbox *sb, const struct txn_actions *a
 	cJSON_AddStringToObject(result, "outcome", rl->patch ? "set" : "reloaded");
 	cJSON_AddNumberToObject(result, "from", rl->from);
 	cJSON_AddNumberToObject(result, "to", rl->to_hint);
-	cJSON_AddStringToObject(result, "rung", "in_place");
+	rung_json(rl, result);
 	cJSON_AddStringToObject(result, "sha256", sb->candidate.sha256);
 	cJSON_AddItemToObject(result, "steps_us", steps_json(rl));
 	cJSON_AddNumberToObject(result, "pause_us", (double)rl->pause_us);
@@ -306,7 +318,9 @@ static cJSON *success_json(const struct sandbox *sb, const struct txn_actions *a
 	add_raw(result, "report", rl->report);
 	cJSON_AddNumberToObject(result, "calls_queued", rl->calls_queued);
 	cJSON_AddNumberToObject(result, "calls_running", rl->calls_running);
-	add_raw(result, "pinned", a->not_unloaded ? "\"the old code did not end its unmake in time\"" : rl->pinned);
+	add_raw(result, "pinned", a->not_unloaded && rl->rung == RUNG_IN_PLACE ? "\"the old code did not end its unmake in time\"" : rl->pinned);
+	if (a->not_unloaded && rl->rung == RUNG_REPLACE)
+		cJSON_AddBoolToObject(result, "old_process_killed", true);
 	if (rl->from_saved)
 		saved_json(sb, result);
 	if (probation_active(&sb->trial.probation) && !rl->patch)
@@ -329,7 +343,7 @@ static cJSON *checked_json(const struct sandbox *sb)
 	cJSON_AddStringToObject(result, "outcome", "checked");
 	cJSON_AddNumberToObject(result, "from", rl->from);
 	cJSON_AddNumberToObject(result, "to", rl->number ? rl->number : sb->versions.last_number + 1);
-	cJSON_AddStringToObject(result, "rung", "in_place");
+	rung_json(rl, result);
 	cJSON_AddStringToObject(result, "sha256", sb->candidate.sha256);
 	cJSON_AddItemToObject(result, "steps_us", steps_json(rl));
 	cJSON_AddNumberToObject(result, "total_us", (double)(clock_monotonic_us() - rl->began_us));
@@ -349,9 +363,9 @@ static void failure_text(const struct sandbox *sb, const struct txn_actions *a, 
 	const char *step = txn_step_text(a->failed_step);
 
 	*e = (struct err)ERR_INIT;
-	if (a->failure == TXN_FAILURE_SAID && rl->error.code != ERR_OK) {
+	if ((a->failure == TXN_FAILURE_SAID || a->failure == TXN_FAILURE_CANDIDATE_DIED) && rl->error.code != ERR_OK) {
 		*e = rl->error;
-		if (e->code != ERR_BAD_MODULE && e->code != ERR_STATE_MISMATCH && e->code != ERR_BAD_IMAGE)
+		if (e->code != ERR_STRICT_REFUSED && e->code != ERR_BAD_MODULE && e->code != ERR_STATE_MISMATCH && e->code != ERR_BAD_IMAGE)
 			e->code = ERR_RELOAD_FAILED;
 	} else if (a->failure == TXN_FAILURE_TIMEOUT && a->failed_step == TXN_QUIESCE) {
 		err_set(e, ERR_RELOAD_FAILED, "a running call did not end within %u ms", sb->txn_policy.timeout_ms[TXN_QUIESCE]);
@@ -385,6 +399,7 @@ static cJSON *failure_json(const struct sandbox *sb, const struct txn_actions *a
 
 	cJSON_AddStringToObject(extra, "step", txn_step_text(a->failed_step));
 	cJSON_AddStringToObject(extra, "outcome", txn_outcome_text(a->outcome));
+	rung_json(&sb->reload, extra);
 	cJSON_AddBoolToObject(extra, "nothing_changed", a->outcome != TXN_STATE_LOST);
 	cJSON_AddNumberToObject(extra, "version", sb->versions.current);
 	if (a->outcome == TXN_RECOVERED)
@@ -414,6 +429,8 @@ void reload_answer(struct sandbox *sb, const struct txn_actions *a)
 		o = events_begin(sb->control->events, sb->reload.patch ? "state.set" : "reload.committed", sb->spec.id, sb->spec.owner);
 		json_out_u64(o, "from", sb->reload.from);
 		json_out_u64(o, "to", sb->reload.to_hint);
+		json_out_text(o, "rung", rung_text(sb->reload.rung));
+		json_out_text(o, "rung_reason", sb->reload.rung_reason);
 		json_out_i64(o, "pause_us", sb->reload.pause_us);
 		json_out_u64(o, "state_bytes", sb->reload.state_bytes);
 		if (sb->reload.from_saved) {

@@ -158,7 +158,7 @@ static void row_restore(struct control *c, const struct database_row *row)
 	durable_states_found(sb);
 	boot.n_restored++;
 	sb->booting = true; /* so says what is held: a control that is followed before it has begun leaves it all to its successor */
-	fd = spec_memfd(sb, false, &e);
+	fd = spec_memfd(sb, SPEC_PLAIN, &e);
 	spawner_message_init(&m, SPAWNER_HOLD, sb->spec.id);
 	sandbox_hold(sb);
 	boot.in_flight++;

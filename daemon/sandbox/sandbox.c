@@ -232,6 +232,7 @@ void sandbox_gone(struct sandbox *sb)
 		host_abandon(sb->host);
 		sb->host = NULL;
 	}
+	candidate_fini(sb);
 	fd_close(&sb->state_fd);
 	sandbox_keep_spec(sb); /* says `gone`: a control that comes after this one goes on from here */
 	durable_forget(sb, gone_from_disk);
@@ -239,7 +240,8 @@ void sandbox_gone(struct sandbox *sb)
 
 void sandbox_folder(const struct sandbox *sb, char to[LIMIT_PATH_BYTES + 1])
 {
-	(void)snprintf(to, LIMIT_PATH_BYTES + 1, "%.150s/%s", sb->control->begin.objects_dir, sb->spec.id);
+	(void)snprintf(to, LIMIT_PATH_BYTES + 1, "%.150s/%s%s", sb->control->begin.objects_dir, sb->spec.id,
+		sb->second_folder ? SPAWNER_SECOND_FOLDER : "");
 }
 
 void sandbox_discard(struct sandbox *sb)
@@ -261,8 +263,14 @@ void sandbox_object_name(uint64_t serial, char to[LIMIT_ID_BYTES + 1])
 void sandbox_path(const struct sandbox *sb, uint64_t serial, char to[LIMIT_PATH_BYTES + 1])
 {
 	/* The spawner checked that the longest such path fits. */
-	(void)snprintf(to, LIMIT_PATH_BYTES + 1, "%.150s/%s/%llu.so", sb->control->begin.objects_dir, sb->spec.id,
-		(unsigned long long)serial);
+	(void)snprintf(to, LIMIT_PATH_BYTES + 1, "%.150s/%s%s/%llu.so", sb->control->begin.objects_dir, sb->spec.id,
+		sb->second_folder ? SPAWNER_SECOND_FOLDER : "", (unsigned long long)serial);
+}
+
+void sandbox_next_path(const struct sandbox *sb, uint64_t serial, char to[LIMIT_PATH_BYTES + 1])
+{
+	(void)snprintf(to, LIMIT_PATH_BYTES + 1, "%.150s/%s%s/%llu.so", sb->control->begin.objects_dir, sb->spec.id,
+		sb->second_folder ? "" : SPAWNER_SECOND_FOLDER, (unsigned long long)serial);
 }
 
 const struct version *sandbox_running_version(const struct sandbox *sb)

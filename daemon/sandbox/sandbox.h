@@ -5,6 +5,8 @@
  *   spec.c      what was asked for, and the sealed spec that the spawner keeps
  *   life.c      (daemon/supervise) decides; sandbox_life.c carries the decisions out
  *   start.c     places the object, asks for a process, speaks the first words to it
+ *   candidate.c a second process, of a reload's candidate: from its start to its promotion, and the end of the one before
+ *   rung.c      chooses how a reload is carried out
  *   exit.c      a process has ended: what it was, who is told
  *   talk.c      what a host says, calls and casts
  *   waits.c     requests that wait for a state
@@ -110,6 +112,7 @@ struct host {
 	bool reported, ready;
 	bool ready_waits;                /* for its pid */
 	bool told;                       /* what to load */
+	bool staged;                     /* a candidate's: it has loaded it, and its pid is to come */
 	bool found;                      /* taken over: no STATUS yet */
 	bool adopted;                    /* and the life has been told of it without one */
 	bool frozen;                     /* when it was taken over */
@@ -125,9 +128,15 @@ struct host {
 	struct host_death death;
 	bool has_death;
 	bool exited;                     /* EXITED is being handled */
+	bool draining;                   /* a candidate's: what it has left is being read */
+	uint32_t n_pinned;               /* objects that it couldn't unload, as far as this control knows */
+	char pinned_why[81];             /* the newest */
 	uint64_t usage_cpu_us;           /* when `usage` was last asked, and when that was; 0: its start */
 	int64_t usage_at_us;
 };
+
+/* How a reload is carried out: in the process that runs, or by a second one that follows it. */
+enum rung { RUNG_IN_PLACE, RUNG_REPLACE };
 
 /* One reload or rollback at work, from its request to its answer. */
 struct reload {
@@ -136,6 +145,10 @@ struct reload {
 	struct code *code;               /* owned; NULL: none was asked for */
 	bool is_rollback, is_check, backwards;
 	bool force;                      /* also what is quarantined */
+	enum rung rung;
+	bool rung_asked;                 /* by the request: it isn't changed */
+	char rung_reason[96];
+	const char *security;            /* REPORT of the candidate's process, shared_text */
 	char *patch;                     /* state.set: a JSON object, owned; NULL: none */
 	bool from_saved;                 /* the candidate takes left.fd's state instead of the present one */
 	struct left_state left;          /* its fd is owned */
@@ -186,6 +199,11 @@ struct sandbox {
 	uint64_t candidate_serial;
 	uint64_t serial, last_serial;    /* of the object running; the highest ever used */
 	struct host *host;               /* NULL: no process */
+	struct host *next;               /* of the candidate of a reload that replaces, until it is promoted or discarded; NULL */
+	struct host *before;             /* what was replaced, until it has ended; NULL */
+	bool second_folder;              /* where its objects lie (spawner_wire.h) */
+	bool spec_due;                   /* it has changed while PROMOTE, which brings one, was on its way */
+	bool promoted;                   /* the spec of a PROMOTE, found by a take-over that follows it at once */
 	struct calls calls;
 	bool calls_held;
 	struct txn txn;
@@ -287,9 +305,10 @@ void sandbox_release(struct sandbox *sb);   /* it has come; frees a sandbox that
 void sandbox_gone(struct sandbox *sb);      /* LIFE_DO_GONE: FORGET, leave the registry, free when all is closed */
 void sandbox_forget(struct sandbox *sb);    /* the FORGET of one that is gone, once no job writes into its folder: when the last has ended */
 struct sandbox *sandbox_of(void *data);     /* a handle's data, checked */
-void sandbox_path(const struct sandbox *sb, uint64_t serial, char to[LIMIT_PATH_BYTES + 1]); /* objects_dir/id/serial.so */
+void sandbox_path(const struct sandbox *sb, uint64_t serial, char to[LIMIT_PATH_BYTES + 1]); /* in that folder */
+void sandbox_next_path(const struct sandbox *sb, uint64_t serial, char to[LIMIT_PATH_BYTES + 1]); /* in that of a candidate's process */
 void sandbox_object_name(uint64_t serial, char to[LIMIT_ID_BYTES + 1]); /* serial.so: what its host calls it */
-void sandbox_folder(const struct sandbox *sb, char to[LIMIT_PATH_BYTES + 1]);                /* objects_dir/id */
+void sandbox_folder(const struct sandbox *sb, char to[LIMIT_PATH_BYTES + 1]);                /* of its process's objects */
 const struct version *sandbox_running_version(const struct sandbox *sb); /* NULL before the first start */
 
 /* ---- log.c ---- */
@@ -306,11 +325,11 @@ int spec_check_profile(const struct spec *s, struct err *e);              /* is 
 void spec_fini(struct spec *s);
 /* The text that the spawner and the registry keep: everything a new control must know. WITH_CANDIDATE: a commit may follow. AS_COMMITTED: as
  * if it had. Allocated; NULL with err. */
-enum spec_form { SPEC_PLAIN, SPEC_WITH_CANDIDATE, SPEC_AS_COMMITTED };
+enum spec_form { SPEC_PLAIN, SPEC_WITH_CANDIDATE, SPEC_AS_COMMITTED, SPEC_PROMOTED /* with the candidate's process, too */ };
 char *spec_text(const struct sandbox *sb, enum spec_form form, size_t *ret_size, struct err *e);
 bool spec_same_versions(const struct sandbox *sb, const char *json, size_t size); /* as in this text? */
-/* The sealed memfd that holds everything a new control must know; -1 with err. with_candidate: a commit may follow. */
-int spec_memfd(const struct sandbox *sb, bool with_candidate, struct err *e);
+/* The sealed memfd that holds everything a new control must know; -1 with err. */
+int spec_memfd(const struct sandbox *sb, enum spec_form form, struct err *e);
 int spec_load(struct sandbox *sb, const char *json, size_t size, struct err *e);        /* into a sandbox_new'ed one */
 bool spec_is_newer(const char *json, size_t size); /* a later format: nothing is wrong with it */
 void sandbox_keep_spec(struct sandbox *sb); /* gives the spawner the present one; errors are logged */
@@ -323,6 +342,10 @@ void sandbox_fact(struct sandbox *sb, enum life_event_type type, enum life_exit 
 enum life_state sandbox_status(const struct sandbox *sb);
 void sandbox_status_changed(struct sandbox *sb); /* it may have: tells it, unless the group hasn't decided yet */
 bool sandbox_takes_calls(const struct sandbox *sb);
+void sandbox_module_keep(const char **to, struct json_span body); /* the module as READY, STAGED and the like describe it */
+uint32_t sandbox_module_state_version(const char *module);
+void sandbox_report_keep(struct sandbox *sb, struct json_span body); /* of a reload's step: what became of the state */
+bool sandbox_strict_accepts(struct json_span report, struct err *e); /* strict: every protection that was asked for is there */
 /* A request; true: taken (r is answered now or later), false: refused, r is the caller's to answer. */
 bool sandbox_request(struct sandbox *sb, enum life_event_type type, bool keep_state, struct rpc_request *r);
 void sandbox_adopt(struct sandbox *sb, const struct life_finding *found); /* after a restart of control */
@@ -381,11 +404,34 @@ void sandbox_denied(struct sandbox *sb, const struct spawner_message *m); /* a f
 void sandbox_born(struct sandbox *sb, const struct spawner_message *m); /* its pid is known */
 /* Places an object (NULL: the stored one of this hash) under a serial in a storage job; put: durable first. */
 void sandbox_placed_drop(struct sandbox *sb); /* another version runs: what was kept for the next start goes, which may be large */
+void host_send_begin(struct host *h);       /* its first message */
+/* Its first module message: what to load, and what it is to make of the state. */
+void host_send_start(struct host *h, uint64_t serial, bool backwards, const char *patch, int state_fd);
 void sandbox_place(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, bool put,
-	void (*placed)(struct sandbox *sb, uint64_t serial, const struct err *e));
+	bool for_next, void (*placed)(struct sandbox *sb, uint64_t serial, const struct err *e));
 struct host *host_new(struct sandbox *sb, uint64_t generation, int channel_fd, int stdout_fd, int stderr_fd, struct err *e);
 void host_process_set(struct host *h, const struct spawner_message *m); /* its cgroup and its program, from STARTED, BORN, ENTRY */
 void host_abandon(struct host *h);          /* closes its link; frees itself */
+
+/* ---- candidate.c ---- */
+void candidate_spawn(struct sandbox *sb);
+void candidate_stage(struct sandbox *sb);   /* it is there, and its object too */
+void candidate_load(struct sandbox *sb);    /* the state is sealed */
+void candidate_promote(struct sandbox *sb);
+void candidate_discard(struct sandbox *sb);
+void candidate_retire(struct sandbox *sb);  /* the process before is told to end */
+void candidate_kill_old(struct sandbox *sb);
+void candidate_born(struct sandbox *sb, const struct spawner_message *m);
+void candidate_message(struct sandbox *sb, struct host *h, const struct host_message *head, const char *body); /* of it, or of the one before */
+void candidate_broken(struct sandbox *sb, struct host *h, const char *why);
+void candidate_exited(struct sandbox *sb, const struct spawner_message *m);
+void candidate_fini(struct sandbox *sb);    /* the sandbox goes */
+
+/* ---- rung.c ---- */
+/* Before the transaction begins. -1: what was asked for can't be. */
+int rung_choose(struct sandbox *sb, struct err *e);
+bool rung_needs_room(struct sandbox *sb, uint64_t state_bytes); /* rehearsed: so much state doesn't fit here; then the rung is another */
+const char *rung_text(enum rung rung);
 
 /* ---- talk.c ---- */
 extern const struct host_link_owner sandbox_host_owner;
@@ -400,6 +446,8 @@ void error_from_host(struct err *e, char step[32], const struct host_message *he
 
 /* ---- exit.c ---- */
 void sandbox_exited(struct sandbox *sb, const struct spawner_message *m);
+/* How it ended, in words, by its status, its notes and what we did to it: class, reason and text of *x, which has the rest. */
+void exit_describe(struct last_exit *x, const struct host *h, const struct spawner_message *m, enum life_kill killed);
 /* held: of host_link_drain. */
 void exit_record(struct sandbox *sb, const struct spawner_message *m, unsigned held); /* fills last_exit and tells it; the life isn't told */
 void last_exit_json(const struct sandbox *sb, struct json_out *o, const char *key);

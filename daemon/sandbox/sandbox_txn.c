@@ -30,8 +30,10 @@ static void reload_placed(struct sandbox *sb, uint64_t serial, const struct err 
 	char path[LIMIT_PATH_BYTES + 1];
 
 	if (!txn_active(&sb->txn) || serial != sb->candidate_serial) {
-		/* Given up meanwhile. */
+		/* Given up meanwhile; one for a second process lies in either folder, or went with its own. */
 		sandbox_path(sb, serial, path);
+		(void)unlink(path);
+		sandbox_next_path(sb, serial, path);
 		(void)unlink(path);
 		return;
 	}
@@ -54,7 +56,8 @@ static void do_place(struct sandbox *sb)
 		return;
 	}
 	sb->candidate_serial = ++sb->last_serial;
-	sandbox_place(sb, sb->reload.code ? sb->reload.code->object : NULL, sb->candidate.sha256, sb->candidate_serial, true, reload_placed);
+	sandbox_place(sb, sb->reload.code ? sb->reload.code->object : NULL, sb->candidate.sha256, sb->candidate_serial, true,
+		sb->txn.mode == TXN_REPLACE, reload_placed);
 }
 
 /* REHEARSE and LOAD: where the candidate lies and how it is to be taken. */
@@ -176,7 +179,7 @@ static void keep(struct sandbox *sb, enum spawner_keep kind, int fd, enum txn_ev
 
 static void do_record(struct sandbox *sb)
 {
-	int fd = spec_memfd(sb, true, &sb->reload.error);
+	int fd = spec_memfd(sb, SPEC_WITH_CANDIDATE, &sb->reload.error);
 
 	keep(sb, SPAWNER_KEEP_SPEC, fd, TXN_EV_RECORD_FAILED);
 	fd_close(&fd);
@@ -286,6 +289,12 @@ static void txn_apply(struct sandbox *sb, const struct txn_actions *a)
 
 	if (a->set & TXN_DO_CLEAR_TIMER)
 		uv_timer_stop(&sb->txn_timer);
+	if (a->set & TXN_DO_SPAWN)
+		candidate_spawn(sb);
+	if (a->set & TXN_DO_SEND_STAGE)
+		candidate_stage(sb);
+	if (a->set & TXN_DO_PROMOTE)
+		candidate_promote(sb);
 	if (a->set & TXN_DO_PLACE)
 		do_place(sb);
 	if (a->set & TXN_DO_SEND_REHEARSE)
@@ -306,7 +315,9 @@ static void txn_apply(struct sandbox *sb, const struct txn_actions *a)
 		do_seal(sb, a->state_bytes);
 	if (a->set & TXN_DO_KEEP_STATE)
 		keep(sb, SPAWNER_KEEP_STATE, sb->state_fd, TXN_EV_KEEP_FAILED);
-	if (a->set & TXN_DO_SEND_LOAD)
+	if ((a->set & TXN_DO_SEND_LOAD) && mode == TXN_REPLACE)
+		candidate_load(sb);
+	else if (a->set & TXN_DO_SEND_LOAD)
 		send_candidate(sb, HOST_LOAD, sb->state_fd);
 	if ((a->set & TXN_DO_SEND_COMMIT) && !FAULT(RELOAD_COMMIT))
 		send_plain(sb, HOST_COMMIT);
@@ -314,6 +325,10 @@ static void txn_apply(struct sandbox *sb, const struct txn_actions *a)
 		send_plain(sb, HOST_ABORT);
 	if (a->set & TXN_DO_KILL_HOST)
 		sandbox_kill_host(sb, "the candidate hung while it was loaded");
+	if (a->set & TXN_DO_DISCARD)
+		candidate_discard(sb);
+	if (a->set & TXN_DO_RETIRE)
+		candidate_retire(sb);
 	if (a->set & TXN_DO_ADOPT)
 		do_adopt(sb);
 	if (a->set & TXN_DO_UNRECORD)
@@ -330,6 +345,8 @@ static void txn_apply(struct sandbox *sb, const struct txn_actions *a)
 		do_recover(sb);
 	if (a->set & TXN_DO_SET_TIMER)
 		uv_timer_start(&sb->txn_timer, txn_timer_cb, a->timer_ms, 0);
+	if (a->set & TXN_DO_KILL_OLD)
+		candidate_kill_old(sb);
 	if ((a->set & TXN_DO_ANSWER) && mode != TXN_SAVE_ONLY)
 		reload_answer(sb, a);
 	if (a->set & TXN_DO_FINISHED)
@@ -370,6 +387,8 @@ static void txn_run(struct sandbox *sb)
 			sb->reload.idle_us = clock_monotonic_us();
 		if (ev.type == TXN_EV_REHEARSED || ev.type == TXN_EV_SAVED)
 			sb->reload.state_bytes = ev.bytes;
+		if (ev.type == TXN_EV_REHEARSED && before == TXN_REHEARSE)
+			ev.replace = rung_needs_room(sb, ev.bytes);
 		if (!txn_step(&sb->txn, &sb->txn_policy, &ev, &a)) {
 			log_debug("sandbox=%s %s is ignored in step %s", sb->spec.id, txn_event_text(ev.type), txn_step_text(before));
 			continue;
@@ -417,6 +436,7 @@ void reload_fini(struct reload *rl)
 	free(rl->code);
 	free(rl->report);
 	(void)shared_text_free(rl->module);
+	(void)shared_text_free(rl->security);
 	free(rl->pinned);
 	free(rl->patch);
 	if (rl->from_saved)

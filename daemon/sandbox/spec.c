@@ -385,6 +385,8 @@ static void versions_as_committed(const struct sandbox *sb, struct json_out *o)
 
 char *spec_text(const struct sandbox *sb, enum spec_form form, size_t *ret_size, struct err *e)
 {
+	const char *security = form == SPEC_PROMOTED ? sb->reload.security : sb->security;
+	const char *module = form == SPEC_PROMOTED ? sb->reload.module : sb->module;
 	struct buf b = BUF_INIT;
 	struct json_out o = json_out_to(&b);
 
@@ -394,14 +396,16 @@ char *spec_text(const struct sandbox *sb, enum spec_form form, size_t *ret_size,
 	json_out_u64(&o, "owner", sb->spec.owner);
 	json_out_i64(&o, "created_at", sb->spec.created_at_ms);
 	policy_save(&sb->spec, &o);
-	if (form == SPEC_AS_COMMITTED)
+	if (form >= SPEC_AS_COMMITTED)
 		versions_as_committed(sb, &o);
 	else
 		versions_save(&sb->versions, &o, "versions");
-	json_out_u64(&o, "serial", sb->serial);
+	json_out_u64(&o, "serial", form == SPEC_PROMOTED ? sb->candidate_serial : sb->serial);
+	if (form == SPEC_PROMOTED)
+		json_out_bool(&o, "promoted", true);
 	json_out_u64(&o, "last_serial", sb->last_serial);
 	json_out_u64(&o, "state_bytes", sb->state_bytes);
-	json_out_text(&o, "state_from", sb->state_from);
+	json_out_text(&o, "state_from", form != SPEC_PROMOTED ? sb->state_from : sb->reload.from_saved ? "saved" : "reload");
 	if (sb->forgetting)
 		json_out_bool(&o, "gone", true);
 	if (sb->booting)
@@ -420,10 +424,10 @@ char *spec_text(const struct sandbox *sb, enum spec_form form, size_t *ret_size,
 	life_save(&sb->life, &o);
 	explain_save(sb, &o);
 	last_exit_save(&sb->last_exit, &o);
-	if (sb->security && b.size + strlen(sb->security) < LIMIT_SPEC_BYTES - 64)
-		json_out_raw(&o, "security", sb->security, strlen(sb->security));
-	if (sb->module && b.size + strlen(sb->module) < LIMIT_SPEC_BYTES - 64)
-		json_out_raw(&o, "module", sb->module, strlen(sb->module));
+	if (security && b.size + strlen(security) < LIMIT_SPEC_BYTES - 64)
+		json_out_raw(&o, "security", security, strlen(security));
+	if (module && b.size + strlen(module) < LIMIT_SPEC_BYTES - 64)
+		json_out_raw(&o, "module", module, strlen(module));
 	json_out_object_end(&o);
 	if (!b.failed && b.size <= LIMIT_SPEC_BYTES) {
 		*ret_size = b.size;
@@ -434,10 +438,10 @@ char *spec_text(const struct sandbox *sb, enum spec_form form, size_t *ret_size,
 	return NULL;
 }
 
-int spec_memfd(const struct sandbox *sb, bool with_candidate, struct err *e)
+int spec_memfd(const struct sandbox *sb, enum spec_form form, struct err *e)
 {
 	size_t size = 0;
-	char *text = spec_text(sb, with_candidate ? SPEC_WITH_CANDIDATE : SPEC_PLAIN, &size, e);
+	char *text = spec_text(sb, form, &size, e);
 	int fd = text && !FAULT(SPEC_MEMFD) ? fd_memfd("spec", text, size, true) : -1;
 
 	if (text && fd < 0)
@@ -476,7 +480,10 @@ void sandbox_keep_spec(struct sandbox *sb)
 	updated_note(sb);
 	if (sb->hold_due || sb->not_held)
 		return; /* what isn't held can't be kept for: it is told with HOLD */
-	fd = spec_memfd(sb, false, &e);
+	sb->spec_due = txn_active(&sb->txn) && sb->txn.step == TXN_PROMOTE;
+	if (sb->spec_due)
+		return; /* the one that PROMOTE brings, or the one before it, is right until that is answered */
+	fd = spec_memfd(sb, SPEC_PLAIN, &e);
 	if (fd < 0) {
 		log_error("sandbox=%s %s", sb->spec.id, e.text);
 		return;
@@ -611,6 +618,7 @@ int spec_load(struct sandbox *sb, const char *json, size_t size, struct err *e)
 	sb->versions.keep = s->keep_versions;
 	if (versions_load(&sb->versions, json_get(top, "versions"), e) < 0)
 		return -1;
+	sb->promoted = json_type(json_get(top, "promoted")) == 't';
 	candidate = json_get(top, "candidate");
 	if (candidate.at) {
 		if (version_load(&sb->candidate, candidate, e) < 0 || !json_u64(json_get(top, "candidate_serial"), &sb->candidate_serial))

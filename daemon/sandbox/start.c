@@ -116,7 +116,8 @@ static void place_done(struct storage_job *job)
 	sandbox_release(sb);
 }
 
-enum place_what { PLACE_ONLY, PLACE_AND_PUT, PLACE_FOR_START, PLACE_FIRST };
+/* FOR_NEXT: where a candidate's process finds it. */
+enum place_what { PLACE_ONLY, PLACE_AND_PUT_FOR_NEXT, PLACE_AND_PUT, PLACE_FOR_START, PLACE_FIRST };
 
 static void place_submit(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, enum place_what what, bool with_state,
 	void (*placed)(struct sandbox *, uint64_t, const struct err *))
@@ -134,7 +135,7 @@ static void place_submit(struct sandbox *sb, struct blob *object, const char *sh
 	p->object = object ? blob_ref(object) : NULL;
 	(void)snprintf(p->sha256, sizeof p->sha256, "%s", sha256);
 	p->serial = serial;
-	p->put = what == PLACE_AND_PUT;
+	p->put = what == PLACE_AND_PUT || what == PLACE_AND_PUT_FOR_NEXT;
 	p->is_first = what == PLACE_FIRST;
 	p->keeps = what >= PLACE_FOR_START;
 	if (p->keeps) { /* from here on it is the one or the other */
@@ -153,16 +154,16 @@ static void place_submit(struct sandbox *sb, struct blob *object, const char *sh
 		p->state_bytes = sb->disk.state_bytes;
 	}
 	if (serial != 0)
-		sandbox_path(sb, serial, p->path);
+		(what == PLACE_AND_PUT_FOR_NEXT ? sandbox_next_path : sandbox_path)(sb, serial, p->path);
 	sb->placing++;
 	sandbox_hold(sb);
 	storage_submit(sb->control->storage, &p->job);
 }
 
-void sandbox_place(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, bool put,
+void sandbox_place(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, bool put, bool for_next,
 	void (*placed)(struct sandbox *, uint64_t, const struct err *))
 {
-	place_submit(sb, object, sha256, serial, put ? PLACE_AND_PUT : PLACE_ONLY, false, placed);
+	place_submit(sb, object, sha256, serial, for_next ? PLACE_AND_PUT_FOR_NEXT : put ? PLACE_AND_PUT : PLACE_ONLY, false, placed);
 }
 
 /* Object and row of a create become durable while the process starts; all must be there before it is ready. */
@@ -227,8 +228,9 @@ static void begin_failed(struct sandbox *sb, const struct err *e, const char *st
 	sandbox_fact(sb, LIFE_BEGIN_FAILED, LIFE_EXIT_NORMAL);
 }
 
-static void send_begin(struct sandbox *sb)
+void host_send_begin(struct host *h)
 {
+	const struct sandbox *sb = h->sandbox;
 	struct buf b = BUF_INIT;
 	struct json_out o = json_out_to(&b);
 
@@ -242,7 +244,27 @@ static void send_begin(struct sandbox *sb)
 	json_out_u64(&o, "max_cpu_percentage", sb->spec.limits.max_cpu_percentage);
 	json_out_object_end(&o);
 	json_out_object_end(&o);
-	(void)host_link_send(&sb->host->link, HOST_BEGIN, 0, sb->spec.heartbeat_ms, b.data, b.size, sb->control->begin.has_faults ? CONTROL_FD_FAULTS : -1);
+	(void)host_link_send(&h->link, HOST_BEGIN, 0, sb->spec.heartbeat_ms, b.data, b.size, sb->control->begin.has_faults ? CONTROL_FD_FAULTS : -1);
+	buf_fini(&b);
+}
+
+void host_send_start(struct host *h, uint64_t serial, bool backwards, const char *patch, int state_fd)
+{
+	const struct sandbox *sb = h->sandbox;
+	char name[LIMIT_ID_BYTES + 1];
+	struct buf b = BUF_INIT;
+	struct json_out o = json_out_to(&b);
+
+	sandbox_object_name(serial, name);
+	json_out_object(&o, NULL);
+	json_out_text(&o, "path", name);
+	json_out_raw(&o, "config", sb->spec.config, strlen(sb->spec.config));
+	if (backwards)
+		json_out_bool(&o, "backwards", true);
+	if (patch)
+		json_out_raw(&o, "patch", patch, strlen(patch));
+	json_out_object_end(&o);
+	(void)host_link_send(&h->link, HOST_START, serial, 0, b.data, b.size, state_fd);
 	buf_fini(&b);
 }
 
@@ -250,21 +272,11 @@ static void send_begin(struct sandbox *sb)
 void sandbox_tell_host(struct sandbox *sb)
 {
 	struct host *h = sb->host;
-	char name[LIMIT_ID_BYTES + 1];
-	struct buf b = BUF_INIT;
-	struct json_out o = json_out_to(&b);
 
 	if (!h || h->told || sb->placed_serial != h->serial || (sb->spec.strict && !h->reported))
 		return;
 	h->told = true;
-	sandbox_object_name(h->serial, name);
-	json_out_object(&o, NULL);
-	json_out_text(&o, "path", name);
-	json_out_raw(&o, "config", sb->spec.config, strlen(sb->spec.config));
-	json_out_object_end(&o);
-	(void)host_link_send(&h->link, HOST_START, h->serial, 0, b.data, b.size,
-		sb->life.from == LIFE_FROM_FRESH ? -1 : sb->state_fd);
-	buf_fini(&b);
+	host_send_start(h, h->serial, false, NULL, sb->life.from == LIFE_FROM_FRESH ? -1 : sb->state_fd);
 }
 
 /* The process is there, and there is nothing for it to load. */
@@ -400,7 +412,7 @@ static void started(void *ctx, const struct spawner_message *m, int *fds, size_t
 		sandbox_log_begin(sb->log);
 		sandbox_fact(sb, LIFE_BORN, LIFE_EXIT_NORMAL);
 		if (sb->host) {
-			send_begin(sb);
+			host_send_begin(sb->host);
 			if (sb->place_err.code != ERR_OK)
 				place_failed(sb);
 			else
@@ -414,6 +426,8 @@ static void started(void *ctx, const struct spawner_message *m, int *fds, size_t
 
 void sandbox_born(struct sandbox *sb, const struct spawner_message *m)
 {
+	if (sb->next && sb->next->link.generation == m->generation)
+		candidate_born(sb, m);
 	if (!sb->host || sb->host->link.generation != m->generation)
 		return;
 	sb->host->pid = m->pid;
@@ -426,6 +440,7 @@ void sandbox_born(struct sandbox *sb, const struct spawner_message *m)
 
 void sandbox_denied(struct sandbox *sb, const struct spawner_message *m)
 {
+	struct host *h = sb->next && sb->next->link.generation == m->generation ? sb->next : sb->host;
 	char call[sizeof m->name], operation[sizeof m->text];
 	struct json_out *o;
 
@@ -443,8 +458,8 @@ void sandbox_denied(struct sandbox *sb, const struct spawner_message *m)
 		json_out_u64(o, "dropped", m->dropped_bytes);
 	events_end(sb->control->events);
 	audit_call(sb, m->generation, call, operation, m->flags & SPAWNER_F_KILLED ? "killed" : strerrorname_np(m->status), m->dropped_bytes);
-	if ((m->flags & SPAWNER_F_KILLED) && sb->host && sb->host->link.generation == m->generation)
-		(void)snprintf(sb->host->denied, sizeof sb->host->denied, "%.40s, which profile %s forbids", call, sb->spec.profile);
+	if ((m->flags & SPAWNER_F_KILLED) && h && h->link.generation == m->generation)
+		(void)snprintf(h->denied, sizeof h->denied, "%.40s, which profile %s forbids", call, sb->spec.profile);
 }
 
 /* Object and process are made at the same time: the one by the storage thread, the other by the spawner and a zygote. The spawner first says
@@ -473,7 +488,7 @@ static void start_now(struct sandbox *sb, enum life_from from)
 	m.limits = sb->spec.limits;
 	m.flags = (sb->hold_due ? SPAWNER_F_HOLD : 0) | (sb->spec.fresh_space ? SPAWNER_F_FRESH : 0);
 	(void)snprintf(m.name, sizeof m.name, "%s", sb->spec.profile);
-	spec_fd = spec_memfd(sb, false, &e); /* a successor that finds the process must know what it was made for */
+	spec_fd = spec_memfd(sb, SPEC_PLAIN, &e); /* a successor that finds the process must know what it was made for */
 	sandbox_hold(sb);
 	if (spec_fd < 0 || spawner_request(sb->control->spawner, &m, &spec_fd, 1, started, sb, &e) == 0) {
 		begin_failed(sb, &e, "spawn");
@@ -509,7 +524,7 @@ static void held(void *ctx, const struct spawner_message *m, int *fds, size_t n_
 static void hold_again(struct sandbox *sb)
 {
 	struct err e = ERR_INIT;
-	autoclose int fd = spec_memfd(sb, false, &e);
+	autoclose int fd = spec_memfd(sb, SPEC_PLAIN, &e);
 	struct spawner_message m;
 
 	spawner_message_init(&m, SPAWNER_HOLD, sb->spec.id);

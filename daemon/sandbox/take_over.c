@@ -122,11 +122,11 @@ static void entry_refuse(struct control *c, const struct spawner_message *m, con
  * and nothing lies there but what a start may still need, since objects are unlinked once loaded. */
 static void clean_folder(struct sandbox *sb, bool has_process)
 {
-	char path[LIMIT_PATH_BYTES + LIMIT_ID_BYTES + 2];
+	char path[LIMIT_PATH_BYTES + 1];
 	struct dirent *entry;
 	DIR *dir;
 
-	(void)snprintf(path, sizeof path, "%s/%s", sb->control->begin.objects_dir, sb->spec.id);
+	sandbox_folder(sb, path);
 	dir = opendir(path);
 	while (dir && (entry = readdir(dir))) {
 		char *end;
@@ -160,6 +160,7 @@ static struct sandbox *entry_sandbox(struct control *c, struct entry *en, struct
 	if (!sb)
 		return NULL;
 	registry_add(c->registry, sb);
+	sb->second_folder = en->m->flags & SPAWNER_F_SECOND;
 	durable_taken_over(sb);
 	if (restore_row(sb->spec.id))
 		durable_row_found(sb, restore_row(sb->spec.id));
@@ -311,19 +312,24 @@ static void undo(struct sandbox *sb, enum host_phase phase)
 		sandbox_fact(sb, LIFE_RELOAD_END, LIFE_EXIT_NORMAL);
 }
 
-static void complete(struct sandbox *sb)
+static void completed(struct sandbox *sb)
 {
 	struct json_out *o;
 
-	sb->serial = sb->host->serial = sb->candidate_serial;
-	(void)versions_commit(&sb->versions, &sb->candidate, clock_wall_ms());
-	sb->has_candidate = false;
 	sandbox_placed_drop(sb);
-	sb->module = shared_text_free(sb->module); /* the earlier version's; `info` knows it again after the next start or reload */
 	durable_write(sb);
 	o = events_begin(sb->control->events, "reload.completed", sb->spec.id, sb->spec.owner);
 	json_out_u64(o, "version", sb->versions.current);
 	events_end(sb->control->events);
+}
+
+static void complete(struct sandbox *sb)
+{
+	sb->serial = sb->host->serial = sb->candidate_serial;
+	(void)versions_commit(&sb->versions, &sb->candidate, clock_wall_ms());
+	sb->has_candidate = false;
+	sb->module = shared_text_free(sb->module); /* the earlier version's; `info` knows it again after the next start or reload */
+	completed(sb);
 }
 
 /* The first STATUS of a host that was taken over. */
@@ -355,6 +361,9 @@ static void resolve(struct sandbox *sb, const struct host_message *status, bool 
 	sb->account.since_ms = sb->host->ready ? clock_monotonic_ms() : 0;
 	if (what == TXN_TAKE_COMPLETE)
 		complete(sb);
+	else if (sb->promoted && phase == HOST_PHASE_SERVING) /* its process and its spec came with one message: nothing is left to do but to tell */
+		completed(sb);
+	sb->promoted = false;
 	if (!adopted)
 		adopt(sb, found, LIFE_EXIT_ERROR, sb->host->started_ms);
 	else if (sb->life.state == LIFE_STARTING)

@@ -96,8 +96,7 @@ static char *span_keep(struct json_span v, size_t most)
 	return v.at && v.size <= most ? strndup(v.at, v.size) : NULL;
 }
 
-/* strict: every protection asked for must be there. Returns false when the host was refused. */
-static bool strict_accepts(struct sandbox *sb, struct json_span report)
+bool sandbox_strict_accepts(struct json_span report, struct err *e)
 {
 	struct json_span key, row;
 	struct buf lacks = BUF_INIT;
@@ -116,10 +115,8 @@ static bool strict_accepts(struct sandbox *sb, struct json_span report)
 			buf_printf(&lacks, "%s%s", lacks.size ? ", " : "", name);
 	}
 	ok = lacks.size == 0;
-	if (!ok) {
-		err_set(&sb->failure, ERR_STRICT_REFUSED, "strict asks for protections that aren't enforced here: %s", buf_text(&lacks));
-		(void)snprintf(sb->failure_step, sizeof sb->failure_step, "confine");
-	}
+	if (!ok)
+		err_set(e, ERR_STRICT_REFUSED, "strict asks for protections that aren't enforced here: %s", buf_text(&lacks));
 	buf_fini(&lacks);
 	return ok;
 }
@@ -139,17 +136,17 @@ static void on_report(struct sandbox *sb, const struct host_message *head, const
 	sb->security = shared_text(report.at, report.size);
 	if (!sb->spec.strict)
 		return;
-	if (strict_accepts(sb, report)) {
+	if (sandbox_strict_accepts(report, &sb->failure)) {
 		sandbox_tell_host(sb);
 		return;
 	}
+	(void)snprintf(sb->failure_step, sizeof sb->failure_step, "confine");
 	events_add(sb->control->events, "sandbox.refused", sb->spec.id, sb->spec.owner, "why", sb->failure.text);
 	sandbox_kill_host(sb, "strict: protections are missing");
 	sandbox_fact(sb, LIFE_HOST_FAILED, LIFE_EXIT_NORMAL);
 }
 
-/* The module as READY, REHEARSED and LOADED describe it. */
-static void module_keep(const char **to, struct json_span body)
+void sandbox_module_keep(const char **to, struct json_span body)
 {
 	struct json_span module = json_type(body) == '{' ? json_get(body, "module") : (struct json_span){ 0 };
 
@@ -159,7 +156,7 @@ static void module_keep(const char **to, struct json_span body)
 	*to = module.size <= MODULE_JSON_BYTES ? shared_text(module.at, module.size) : NULL;
 }
 
-static uint32_t module_state_version(const char *module)
+uint32_t sandbox_module_state_version(const char *module)
 {
 	uint64_t n = 0;
 
@@ -184,7 +181,7 @@ void sandbox_ready(struct sandbox *sb)
 		return;
 	}
 	if (sb->has_candidate && sb->versions.current == 0) {
-		sb->candidate.state_version = module_state_version(sb->module);
+		sb->candidate.state_version = sandbox_module_state_version(sb->module);
 		(void)versions_commit(&sb->versions, &sb->candidate, clock_wall_ms());
 		sb->has_candidate = false;
 	}
@@ -206,8 +203,8 @@ static void on_ready(struct sandbox *sb, const struct host_message *head, const 
 	if (sb->host->ready)
 		return;
 	if (sb->host->found) { /* the serial that it loaded is in its STATUS */
-		module_keep(&sb->module, top);
-		versions_note_state_version(&sb->versions, module_state_version(sb->module));
+		sandbox_module_keep(&sb->module, top);
+		versions_note_state_version(&sb->versions, sandbox_module_state_version(sb->module));
 		return;
 	}
 	sb->host->ready = true;
@@ -217,8 +214,8 @@ static void on_ready(struct sandbox *sb, const struct host_message *head, const 
 	sb->serial = sb->host->serial;
 	sandbox_path(sb, sb->serial, path);
 	(void)unlink(path);
-	module_keep(&sb->module, top);
-	versions_note_state_version(&sb->versions, module_state_version(sb->module));
+	sandbox_module_keep(&sb->module, top);
+	versions_note_state_version(&sb->versions, sandbox_module_state_version(sb->module));
 	sandbox_ready(sb);
 }
 
@@ -339,10 +336,22 @@ static void on_death(struct sandbox *sb, const struct host_message *head, const 
 
 /* ---- a reload's steps: taken only for the candidate that was asked ---- */
 
+void sandbox_report_keep(struct sandbox *sb, struct json_span body)
+{
+	struct json_span report = json_get(body, "report");
+
+	if (report.at && report.size < MODULE_JSON_BYTES) {
+		free(sb->reload.report);
+		sb->reload.report = strndup(report.at, report.size);
+	}
+	sandbox_module_keep(&sb->reload.module, body);
+	sb->candidate.state_version = sandbox_module_state_version(sb->reload.module);
+}
+
 static void txn_result(struct sandbox *sb, const struct host_message *head, const char *body, enum txn_event_type good,
 	enum txn_event_type bad)
 {
-	struct json_span top = { body, head->body_bytes }, report;
+	struct json_span top = { body, head->body_bytes };
 	uint64_t bytes = 0;
 
 	if (head->number != sb->candidate_serial)
@@ -354,14 +363,8 @@ static void txn_result(struct sandbox *sb, const struct host_message *head, cons
 	}
 	if (json_type(top) == '{') {
 		(void)json_u64(json_get(top, "state_bytes"), &bytes);
-		report = json_get(top, "report");
-		if (report.at && report.size < MODULE_JSON_BYTES) {
-			free(sb->reload.report);
-			sb->reload.report = strndup(report.at, report.size);
-		}
-		module_keep(&sb->reload.module, top);
+		sandbox_report_keep(sb, top);
 	}
-	sb->candidate.state_version = module_state_version(sb->reload.module);
 	sandbox_txn_event(sb, good, bytes);
 }
 
@@ -416,6 +419,17 @@ static void on_committed(struct sandbox *sb, const struct host_message *head, co
 		sandbox_txn_event(sb, TXN_EV_COMMITTED, 0);
 }
 
+static void pinned_note(struct host *h, struct json_span cause)
+{
+	char raw[1024];
+	int64_t n = json_type(cause) == '"' ? json_string(cause, raw, sizeof raw) : -1;
+
+	if (n <= 0)
+		return;
+	h->n_pinned++;
+	text_clean(h->pinned_why, sizeof h->pinned_why, raw, (uint64_t)n);
+}
+
 static void on_unloaded(struct sandbox *sb, const struct host_message *head, const char *body)
 {
 	struct json_span top = { body, head->body_bytes };
@@ -423,6 +437,7 @@ static void on_unloaded(struct sandbox *sb, const struct host_message *head, con
 	if (json_type(top) == '{') {
 		free(sb->reload.pinned);
 		sb->reload.pinned = span_keep(json_get(top, "pinned"), 1024);
+		pinned_note(sb->host, json_get(top, "pinned"));
 	}
 	sandbox_txn_event(sb, TXN_EV_UNLOADED, 0);
 }
@@ -489,6 +504,8 @@ static bool link_awaits(struct host_link *l, uint64_t number)
 
 	if (!h->sandbox)
 		return true; /* abandoned: nothing is looked at any more */
+	if (h != h->sandbox->host)
+		return false; /* none of its calls is unanswered */
 	if (calls_awaits(&h->sandbox->calls, number))
 		return true;
 	return number >> 32 < h->sandbox->control->begin.epoch && h->old_replies++ < LIMIT_REPLIES_UNACKED + 2 * LIMIT_CALLS_IN_HOST;
@@ -498,6 +515,10 @@ static void link_message(struct host_link *l, const struct host_message *head, c
 {
 	struct host *h = l->ctx;
 
+	if (h->sandbox && h != h->sandbox->host) {
+		candidate_message(h->sandbox, h, head, body);
+		return;
+	}
 	if (h->sandbox)
 		watch_heard(h->sandbox, 0);
 	if (h->sandbox && on_messages[head->type])
@@ -533,7 +554,7 @@ static void link_writable(struct host_link *l)
 {
 	struct host *h = l->ctx;
 
-	if (h->sandbox)
+	if (h->sandbox && h == h->sandbox->host)
 		sandbox_pump(h->sandbox);
 }
 
@@ -544,6 +565,10 @@ static void link_broken(struct host_link *l, const char *why)
 
 	if (!h->sandbox || h->exited)
 		return;
+	if (h != h->sandbox->host) {
+		candidate_broken(h->sandbox, h, why);
+		return;
+	}
 	/* End of file: mostly its exit follows at once; a host that has closed its channel and lives on is of no use. The kill is harmless
 	 * to one that has ended: the spawner signals only what it has not reaped, and a dead process keeps its status. */
 	if (why) {

@@ -150,6 +150,14 @@ static void children_of(struct walk *w, pid_t pid, uint64_t only)
 		(void)closedir(dir);
 }
 
+bool usage_read_one(const char *proc, pid_t pid, struct usage *ret)
+{
+	struct walk w = { .proc = proc, .sum = ret };
+
+	*ret = (struct usage){ 0 };
+	return process_add(&w, pid, NULL);
+}
+
 bool usage_read(const char *proc, pid_t pid, pid_t orphans_of, struct usage *ret)
 {
 	struct walk w = { .proc = proc, .sum = ret, .pids = { pid }, .n = 1 };

@@ -22,6 +22,7 @@ struct usage {
 
 /* The host `pid` and what descends from it; with orphans_of > 0 also children of that process which run as the host's user. false: there is
  * no such process. `proc`: "/proc". */
+bool usage_read_one(const char *proc, pid_t pid, struct usage *ret); /* of the process alone, without its children; false: it has ended */
 bool usage_read(const char *proc, pid_t pid, pid_t orphans_of, struct usage *ret);
 
 /* The same from a cgroup of its own, exactly and for all that is in it; threads and open files are left as they are in ret. false: it can't be read. */

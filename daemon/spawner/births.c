@@ -219,7 +219,7 @@ static void birth_fail(struct spawner *sp, struct entry *entry, const char *step
 static int birth_send(struct spawner *sp, struct zygote *z, struct birth *b)
 {
 	struct entry *entry = b->entry;
-	const struct clone_request r = { entry->generation, 0, entry->uid, &entry->limits, entry->sandbox, entry->leaf, b->fds };
+	const struct clone_request r = { entry->generation, 0, entry->uid, &entry->limits, entry->folder, entry->leaf, b->fds };
 	const char *step;
 
 	if (clone_ask(sp, z, &r, &step) == 0)

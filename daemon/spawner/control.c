@@ -443,6 +443,7 @@ void control_reaped(struct spawner *sp, int status, int64_t now_ms)
 	if (!sp->ending && !(sp->upgrade.state == UPGRADE_LEAVES && WIFEXITED(status) && WEXITSTATUS(status) == 0))
 		death_log(c, pid, status, now_ms - c->started_ms);
 	jobs_orphan(sp);
+	seconds_drop_all(sp); /* what it had sent is done: what isn't promoted now won't be */
 	sp->drain_at_ms = now_ms;
 	if (sp->ending || upgrade_control_left(sp, now_ms))
 		return;

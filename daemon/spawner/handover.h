@@ -47,7 +47,8 @@ struct handover_head {
 #define HANDOVER_ENTRY_FDS 7 /* those of enum entry_fd, then its seccomp listener */
 
 enum { HANDOVER_EXITED = 1, HANDOVER_FROZEN = 2, HANDOVER_BY_CGROUP = 4, HANDOVER_LOOSE = 8, HANDOVER_OWN_PIDS = 16, HANDOVER_OOM = 32,
-	HANDOVER_FLAGS = 63 };
+	HANDOVER_SECOND = 64, /* its objects are in the sandbox's second folder */
+	HANDOVER_FLAGS = 127 };
 
 struct handover_entry {
 	char sandbox[LIMIT_ID_BYTES + 1];

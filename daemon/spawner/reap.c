@@ -174,6 +174,8 @@ void reap_kill_all(struct spawner *sp)
 
 		if (!entry)
 			break;
+		if (entry->other)
+			second_drop(sp, entry);
 		if (entry->pid > 0) {
 			(void)kill(-entry->pid, SIGKILL);
 			(void)kill(entry->pid, SIGKILL);

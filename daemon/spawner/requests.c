@@ -200,7 +200,9 @@ static int on_forget(struct spawner *sp, struct request *r, struct err *e)
 		return REFUSE(e, EBUSY, "the host of '%s' lives", entry->sandbox);
 	if (FAULT(SPAWNER_FORGET))
 		return err_sys(e, ERR_UNAVAILABLE, "cannot forget the sandbox '%s'", entry->sandbox);
-	if (folder_remove_at(sp->objects_fd, entry->sandbox, &ignored) == -1)
+	if (entry->other)
+		second_drop(sp, entry);
+	if (folder_remove_at(sp->objects_fd, entry->folder, &ignored) == -1)
 		log_warning("sandbox=%s: its objects folder stays: %s", entry->sandbox, ignored.text);
 	if (entry->loose)
 		reap_sweep(sp, entry->uid);
@@ -219,7 +221,7 @@ static void reply_started(struct request *r, const struct entry *entry)
 	r->reply_fds[1] = entry->fds[ENTRY_STDOUT];
 	r->reply_fds[2] = entry->fds[ENTRY_STDERR];
 	r->n_reply_fds = 3;
-	r->reply.flags = SPAWNER_F_CHANNEL | SPAWNER_F_STDOUT | SPAWNER_F_STDERR;
+	r->reply.flags = SPAWNER_F_CHANNEL | SPAWNER_F_STDOUT | SPAWNER_F_STDERR | (r->reply.flags & SPAWNER_F_SECOND);
 }
 
 static int start_check(const struct spawner *sp, const struct request *r, enum profile *ret_profile, struct host_limits *ret_limits, struct err *e)
@@ -229,8 +231,10 @@ static int start_check(const struct spawner *sp, const struct request *r, enum p
 		return REFUSE(e, ESHUTDOWN, "sandboxd ends");
 	if (*ret_profile == PROFILE_NONE)
 		return REFUSE(e, EINVAL, "no profile is called '%s'", r->m->name);
-	if (r->m->flags & ~(SPAWNER_F_HOLD | SPAWNER_F_FRESH))
+	if (r->m->flags & ~(SPAWNER_F_HOLD | SPAWNER_F_FRESH | SPAWNER_F_CANDIDATE))
 		return REFUSE(e, EINVAL, "START with the unknown flags 0x%x", r->m->flags);
+	if ((r->m->flags & SPAWNER_F_CANDIDATE) && ((r->m->flags & SPAWNER_F_HOLD) || r->n_fds > 0))
+		return REFUSE(e, EINVAL, "a candidate is no new sandbox, and has no spec of its own");
 	return validate_limits(&r->m->limits, &sp->config, ret_limits, e);
 }
 
@@ -242,13 +246,52 @@ static int again(struct spawner *sp, struct request *r, struct entry *entry, enu
 	if (r->n_fds > 0 && keep(entry, SPAWNER_KEEP_SPEC, r, e) == -1)
 		return -1;
 	entry_acknowledged(&sp->table, entry); /* whoever starts again has seen the exit, or will see the new generation */
-	if (*spare && spare_folder_give(sp, *spare, profile, entry->sandbox, false, &ignored) == -1)
+	if (*spare && spare_folder_give(sp, *spare, profile, entry->folder, false, &ignored) == -1)
 		*spare = NULL;
 	if (!*spare || (*spare)->uid == entry->uid)
 		return 0;
 	(entry->loose ? reap_sweep : reap_uid_free)(sp, entry->uid);
 	entry->loose = false;
 	entry->uid = (*spare)->uid;
+	return 0;
+}
+
+/* Beside the process that lives. */
+static int start_candidate(struct spawner *sp, struct request *r, struct err *e)
+{
+	struct entry *entry = entry_wanted(sp, r, e);
+	struct host_limits limits;
+	enum profile profile;
+
+	if (!entry || start_check(sp, r, &profile, &limits, e) == -1)
+		return -1;
+	entry = second_start(sp, entry, profile, r->m->flags & SPAWNER_F_FRESH, &limits, e);
+	if (!entry)
+		return -1;
+	reply_started(r, entry);
+	return 0;
+}
+
+static int on_promote(struct spawner *sp, struct request *r, struct err *e)
+{
+	struct entry *entry = entry_wanted(sp, r, e);
+
+	if (!entry || !second_promote(sp, entry, r->m->generation, &r->fds[0], e))
+		return -1;
+	r->reply.op = SPAWNER_OK;
+	return 0;
+}
+
+static int on_discard(struct spawner *sp, struct request *r, struct err *e)
+{
+	struct entry *entry = entry_wanted(sp, r, e), *other = entry ? entry->other : NULL;
+
+	if (!entry)
+		return -1;
+	if (!other || !other->is_candidate || (r->m->generation != 0 && other->generation != r->m->generation))
+		return REFUSE(e, ESRCH, "'%s' has no such candidate", entry->sandbox);
+	second_drop(sp, entry);
+	r->reply.op = SPAWNER_OK;
 	return 0;
 }
 
@@ -260,6 +303,8 @@ static int on_start(struct spawner *sp, struct request *r, struct err *e)
 	enum profile profile;
 	struct entry *entry = is_new ? NULL : entry_wanted(sp, r, e);
 
+	if (r->m->flags & SPAWNER_F_CANDIDATE)
+		return start_candidate(sp, r, e);
 	r->error_flags = is_new ? SPAWNER_F_HOLD : 0;
 	if (!is_new && !entry)
 		return -1;
@@ -292,8 +337,9 @@ static int on_signal(struct spawner *sp, struct request *r, struct err *e)
 
 	if (!entry)
 		return -1;
-	if (!entry_lives(entry) || entry->generation != r->m->generation)
-		return REFUSE(e, ESRCH, "generation %llu of '%s' is gone", (unsigned long long)r->m->generation, entry->sandbox);
+	entry = entry_of_generation(entry, r->m->generation);
+	if (!entry || !entry_lives(entry))
+		return REFUSE(e, ESRCH, "generation %llu of '%s' is gone", (unsigned long long)r->m->generation, r->m->sandbox);
 	if (entry->pid == 0) { /* not born: an attention has nothing to interrupt */
 		entry->kill_wanted = entry->kill_wanted || r->m->kind == SPAWNER_SIGNAL_KILL;
 		r->reply.op = SPAWNER_OK;
@@ -330,6 +376,8 @@ static int on_ack_exit(struct spawner *sp, struct request *r, struct err *e)
 		return -1;
 	if (entry->exited && entry->generation == r->m->generation)
 		entry_acknowledged(&sp->table, entry);
+	else if (entry->other && entry->other->exited && entry->other->generation == r->m->generation)
+		second_drop(sp, entry);
 	return 0;
 }
 
@@ -398,6 +446,8 @@ static int (*const handlers[SPAWNER_REQUEST__N])(struct spawner *, struct reques
 	[SPAWNER_STOPPING] = on_stopping,
 	[SPAWNER_ALIVE] = on_alive,
 	[SPAWNER_UPGRADE] = on_upgrade,
+	[SPAWNER_PROMOTE] = on_promote,
+	[SPAWNER_DISCARD] = on_discard,
 };
 
 static void refuse(struct request *r, const struct err *e)

@@ -94,8 +94,7 @@ struct spare *spare_find(struct spawner *sp, enum profile profile, const struct 
 	return NULL;
 }
 
-/* What its next processes will load lies there; copies for processes that have ended go with the folder. All are tried: the first failure is told. */
-static int objects_move(struct spawner *sp, const char *from, const char *to, struct err *e)
+int objects_move(struct spawner *sp, const char *from, const char *to, struct err *e)
 {
 	autoclose int from_fd = openat(sp->objects_fd, from, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	autoclose int to_fd = openat(sp->objects_fd, to, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

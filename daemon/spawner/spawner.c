@@ -259,6 +259,7 @@ static void turn(struct spawner *sp)
 		control_readable(sp);
 	}
 	zygotes_go_on(sp);
+	seconds_free(sp);
 	timers(sp, now_ms);
 	if (!sp->ending)
 		control_notify(sp);

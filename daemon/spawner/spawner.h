@@ -133,7 +133,17 @@ int64_t control_deadline(const struct spawner *sp);
 
 /* ---- requests.c ---- */
 int objects_folder_make(struct spawner *sp, const char *name, uid_t uid, struct err *e); /* anew; its host's */
+/* What a sandbox's next processes will load; copies for those that have ended go with the folder. All are tried: the first failure is told. */
+int objects_move(struct spawner *sp, const char *from, const char *to, struct err *e);
 void request_handle(struct spawner *sp, const struct spawner_message *m, int *fds, size_t n_fds); /* takes the fds */
+
+/* ---- seconds.c: a sandbox's second process ---- */
+struct entry *second_start(struct spawner *sp, struct entry *entry, enum profile profile, bool is_fresh, const struct host_limits *limits,
+	struct err *e);                                                     /* a candidate; it is starting. NULL */
+struct entry *second_promote(struct spawner *sp, struct entry *entry, uint64_t generation, int *spec_fd, struct err *e); /* takes it; NULL */
+void second_drop(struct spawner *sp, struct entry *entry);                  /* its other is killed, if it lives, and nobody hears of it any more */
+void seconds_drop_all(struct spawner *sp);                                  /* control has died */
+void seconds_free(struct spawner *sp);                                      /* those that have ended */
 
 /* ---- jobs.c ---- */
 void jobs_init(struct spawner *sp);

@@ -42,7 +42,7 @@ int table_init(struct table *t, uint32_t max, struct err *e)
 	return 0;
 }
 
-static void entry_free(struct entry *entry)
+void entry_free(struct entry *entry)
 {
 	for (size_t i = 0; i < ENTRY_FD__N; i++)
 		fd_close(&entry->fds[i]);
@@ -52,9 +52,18 @@ static void entry_free(struct entry *entry)
 
 void table_fini(struct table *t)
 {
-	for (uint32_t i = 0; i < t->n_slots; i++)
+	for (uint32_t i = 0; i < t->n_slots; i++) {
+		if (t->slots[i] && t->slots[i]->other)
+			entry_free(t->slots[i]->other);
 		if (t->slots[i])
 			entry_free(t->slots[i]);
+	}
+	while (t->gone) {
+		struct entry *entry = t->gone;
+
+		t->gone = entry->next_gone;
+		entry_free(entry);
+	}
 	free(t->slots);
 	memset(t, 0, sizeof *t);
 }
@@ -85,6 +94,15 @@ struct entry *table_from(const struct table *t, uint64_t cursor)
 	return NULL;
 }
 
+static void entry_init(struct entry *entry, const char *sandbox)
+{
+	(void)snprintf(entry->sandbox, sizeof entry->sandbox, "%s", sandbox);
+	entry->uid = (uid_t)-1;
+	entry->listener_fd = -1;
+	for (size_t i = 0; i < ENTRY_FD__N; i++)
+		entry->fds[i] = -1;
+}
+
 struct entry *table_add(struct table *t, const char *sandbox, struct err *e)
 {
 	uint32_t slot = 0, bucket = bucket_of_name(sandbox);
@@ -105,11 +123,8 @@ struct entry *table_add(struct table *t, const char *sandbox, struct err *e)
 	else
 		while (t->slots[slot])
 			slot++;
-	(void)snprintf(entry->sandbox, sizeof entry->sandbox, "%s", sandbox);
-	entry->uid = (uid_t)-1;
-	entry->listener_fd = -1;
-	for (size_t i = 0; i < ENTRY_FD__N; i++)
-		entry->fds[i] = -1;
+	entry_init(entry, sandbox);
+	(void)snprintf(entry->folder, sizeof entry->folder, "%s", sandbox);
 	entry->slot = slot;
 	entry->next_name = t->names[bucket];
 	t->names[bucket] = entry;
@@ -155,7 +170,7 @@ static void fact_drop(struct table *t, struct entry *entry)
 
 struct entry *table_fact(struct table *t)
 {
-	while (t->facts && !t->facts->birth_unsent && !t->facts->exit_unsent)
+	while (t->facts && (t->facts->unwanted || (!t->facts->birth_unsent && !t->facts->exit_unsent)))
 		fact_drop(t, t->facts);
 	return t->facts;
 }
@@ -164,7 +179,7 @@ void table_remove(struct table *t, struct entry *entry)
 {
 	struct entry **link = &t->names[bucket_of_name(entry->sandbox)];
 
-	assert(!entry_lives(entry));
+	assert(!entry_lives(entry) && !entry->other);
 	fact_drop(t, entry);
 	while (*link != entry)
 		link = &(*link)->next_name;
@@ -220,6 +235,13 @@ void entry_birth_sent(struct entry *entry)
 	entry->birth_unsent = false;
 }
 
+static void gone_add(struct table *t, struct entry *entry)
+{
+	fact_drop(t, entry);
+	entry->next_gone = t->gone;
+	t->gone = entry;
+}
+
 void entry_exited(struct table *t, struct entry *entry, int status, int64_t now_ms)
 {
 	assert(entry_lives(entry));
@@ -235,7 +257,10 @@ void entry_exited(struct table *t, struct entry *entry, int status, int64_t now_
 	entry->exited = true;
 	entry->frozen = false;
 	entry->exit_unsent = true;
-	fact_add(t, entry);
+	if (entry->unwanted)
+		gone_add(t, entry);
+	else
+		fact_add(t, entry);
 }
 
 void entry_exit_sent(struct entry *entry)
@@ -253,6 +278,88 @@ void entry_acknowledged(struct table *t, struct entry *entry)
 	fd_close(&entry->fds[ENTRY_STDERR]);
 }
 
+/* ---- second processes ---- */
+
+bool entry_is_second(const struct entry *entry)
+{
+	return strcmp(entry->folder, entry->sandbox) != 0;
+}
+
+void entry_folder_set(struct entry *entry, bool is_second)
+{
+	(void)snprintf(entry->folder, sizeof entry->folder, "%s%s", entry->sandbox, is_second ? SPAWNER_SECOND_FOLDER : "");
+}
+
+struct entry *entry_other_add(struct entry *entry, struct err *e)
+{
+	struct entry *other = calloc(1, sizeof *other);
+
+	assert(!entry->other);
+	if (!other) {
+		err_set(e, ERR_LIMIT_EXCEEDED, "no memory for a second process");
+		return NULL;
+	}
+	entry_init(other, entry->sandbox);
+	entry_folder_set(other, !entry_is_second(entry));
+	other->is_candidate = true;
+	entry->other = other;
+	return other;
+}
+
+struct entry *entry_of_generation(struct entry *entry, uint64_t generation)
+{
+	if (entry->generation == generation)
+		return entry;
+	return entry->other && entry->other->generation == generation ? entry->other : NULL;
+}
+
+/* What belongs to the sandbox changes hands, what belongs to a process stays: pointers to either stay right. */
+struct entry *entry_promote(struct table *t, struct entry *entry, int spec_fd_take)
+{
+	struct entry **link = &t->names[bucket_of_name(entry->sandbox)], *next = entry->other;
+
+	assert(next && next->is_candidate && entry_lives(next) && !next->starting);
+	while (*link != entry)
+		link = &(*link)->next_name;
+	*link = next;
+	next->next_name = entry->next_name;
+	entry->next_name = NULL;
+	next->slot = entry->slot;
+	t->slots[next->slot] = next;
+	fd_close(&entry->fds[ENTRY_SPEC]);
+	fd_close(&entry->fds[ENTRY_STATE]);
+	next->fds[ENTRY_SPEC] = spec_fd_take;
+	next->fds[ENTRY_RING] = fd_take(&entry->fds[ENTRY_RING]);
+	next->dropped_bytes += entry->dropped_bytes;
+	next->is_candidate = false;
+	next->other = entry;
+	entry->other = NULL;
+	return next;
+}
+
+void entry_other_drop(struct table *t, struct entry *entry)
+{
+	struct entry *other = entry->other;
+
+	entry->other = NULL;
+	fact_drop(t, other);
+	other->unwanted = true;
+	t->n_unwanted++;
+	if (!entry_lives(other))
+		gone_add(t, other);
+}
+
+struct entry *table_gone(struct table *t)
+{
+	struct entry *entry = t->gone;
+
+	if (entry) {
+		t->gone = entry->next_gone;
+		t->n_unwanted--;
+	}
+	return entry;
+}
+
 void entry_describe(const struct entry *entry, struct spawner_message *m)
 {
 	(void)snprintf(m->sandbox, sizeof m->sandbox, "%s", entry->sandbox);
@@ -268,7 +375,8 @@ void entry_describe(const struct entry *entry, struct spawner_message *m)
 	m->limits = entry->limits;
 	m->host_build = entry->host_build;
 	m->flags = (entry->exited ? SPAWNER_F_EXITED : 0) | (entry->frozen ? SPAWNER_F_FROZEN : 0) |
-		(entry->exited && entry->oom ? SPAWNER_F_OOM : 0) | (entry->frozen_by_cgroup ? SPAWNER_F_CGROUP : 0);
+		(entry->exited && entry->oom ? SPAWNER_F_OOM : 0) | (entry->frozen_by_cgroup ? SPAWNER_F_CGROUP : 0) |
+		(entry_is_second(entry) ? SPAWNER_F_SECOND : 0);
 }
 
 size_t entry_borrow_fds(const struct entry *entry, struct spawner_message *m, int fds[ENTRY_FD__N])

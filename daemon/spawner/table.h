@@ -21,6 +21,11 @@ enum entry_fd { ENTRY_SPEC, ENTRY_STATE, ENTRY_RING, ENTRY_CHANNEL, ENTRY_STDOUT
 
 struct entry {
 	char sandbox[LIMIT_ID_BYTES + 1];
+	char folder[LIMIT_ID_BYTES + sizeof SPAWNER_SECOND_FOLDER]; /* of its objects: the sandbox's first or second */
+	struct entry *other;       /* a second process: a candidate's, or the one that was replaced; in no slot and under no name. NULL: none */
+	bool is_candidate;         /* an `other` that may be promoted */
+	bool unwanted;             /* it was an `other`: nobody is told of it any more, and it goes when its process has ended */
+	struct entry *next_gone;
 	uid_t uid; /* its hosts'; (uid_t)-1: none of its own */
 	int fds[ENTRY_FD__N];
 	int listener_fd;           /* of its seccomp filter; -1: none. Closed by denials_unwatch only */
@@ -61,6 +66,8 @@ struct table {
 	uint32_t max, n, n_slots; /* limit; entries; slots in use or once used */
 	uint32_t n_living;
 	struct ebb ebb;
+	struct entry *gone;       /* unwanted ones whose process has ended */
+	uint32_t n_unwanted;      /* with those whose process still lives */
 	struct entry *facts, **facts_end; /* entries with a birth or an exit unsent; never walks the table for one of them */
 	struct entry *names[TABLE_BUCKETS], *pids[TABLE_BUCKETS];
 };
@@ -74,6 +81,20 @@ struct entry *table_from(const struct table *t, uint64_t cursor);        /* the 
 struct entry *table_fact(struct table *t);                               /* the first with a fact unsent; NULL */
 struct entry *table_add(struct table *t, const char *sandbox, struct err *e); /* the caller looked: it isn't there */
 void table_remove(struct table *t, struct entry *entry);                 /* no host lives; closes, frees */
+
+/* ---- second processes ---- */
+
+bool entry_is_second(const struct entry *entry);                     /* its objects are in the second folder */
+void entry_folder_set(struct entry *entry, bool is_second);
+struct entry *entry_other_add(struct entry *entry, struct err *e);   /* a candidate: in the other folder, without a uid, never started. It has none */
+struct entry *entry_of_generation(struct entry *entry, uint64_t generation); /* it or its other; NULL */
+/* The candidate, which lives, is the sandbox's process; spec (owned) and ring are its; the state that was kept is closed. Returns it; the entry
+ * before is its other. */
+struct entry *entry_promote(struct table *t, struct entry *entry, int spec_fd_take);
+/* It has no other any more: that one goes when its process has ended (the caller kills it). */
+void entry_other_drop(struct table *t, struct entry *entry);
+struct entry *table_gone(struct table *t); /* one that can go, taken out of the table: the caller frees its uid, then itself. NULL */
+void entry_free(struct entry *entry);      /* closes everything */
 
 static inline bool entry_lives(const struct entry *entry)
 {

@@ -85,7 +85,8 @@ static void entry_put(const struct entry *entry, struct handover_entry *to)
 	to->pid = entry->pid;
 	to->status = entry->status;
 	to->flags = (entry->exited ? HANDOVER_EXITED : 0u) | (entry->frozen ? HANDOVER_FROZEN : 0u) | (entry->frozen_by_cgroup ? HANDOVER_BY_CGROUP : 0u) |
-		(entry->loose ? HANDOVER_LOOSE : 0u) | (entry->own_pids ? HANDOVER_OWN_PIDS : 0u) | (entry->oom ? HANDOVER_OOM : 0u);
+		(entry->loose ? HANDOVER_LOOSE : 0u) | (entry->own_pids ? HANDOVER_OWN_PIDS : 0u) | (entry->oom ? HANDOVER_OOM : 0u) |
+		(entry_is_second(entry) ? HANDOVER_SECOND : 0u);
 	to->n_denials = entry->n_denials;
 	if (profile_policy(entry->profile))
 		(void)snprintf(to->profile, sizeof to->profile, "%s", profile_policy(entry->profile)->name);
@@ -220,6 +221,8 @@ static int entry_take(struct spawner *sp, const struct handover_entry *from, str
 		return -1;
 	for (size_t i = 0; i < ENTRY_FD__N; i++)
 		entry->fds[i] = from->fds[i];
+	if (from->flags & HANDOVER_SECOND)
+		entry_folder_set(entry, true);
 	entry->uid = from->uid;
 	entry->profile = profile_from_name(from->profile, strlen(from->profile));
 	entry->limits = from->limits;

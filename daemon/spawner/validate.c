@@ -32,6 +32,8 @@ static const struct request_rule {
 	[SPAWNER_STOPPING] = { "STOPPING", false, false, 0, 0, 0 },
 	[SPAWNER_ALIVE] = { "ALIVE", false, false, 0, 0, 0 },
 	[SPAWNER_UPGRADE] = { "UPGRADE", false, false, 0, 0, 0 },
+	[SPAWNER_PROMOTE] = { "PROMOTE", true, true, 0, 1, 1 },
+	[SPAWNER_DISCARD] = { "DISCARD", true, true, 0, 0, 0 },
 	[SPAWNER_STOP] = { "STOP", false, false, 0, 0, 0 },
 };
 

@@ -1048,6 +1048,7 @@ START_TEST(state_that_cannot_be_read_fails_the_save_alone)
 END_TEST
 
 #include "tests/proc/host_show.h"
+#include "tests/proc/host_stage.h"
 
 /* Memory made ready beforehand is what SAVE and LOAD use, calls go on meanwhile; another memfd than the prepared one is as good. */
 START_TEST(prepared_memory_is_used_or_not)
@@ -1467,6 +1468,10 @@ CHECK_MAIN("host",
 	tcase_add_test(tc, a_state_is_shown);
 	tcase_add_test(tc, aborted_preparation_leaves_nothing);
 	tcase_add_test(tc, saved_state_starts_another_host);
+	tcase_add_test(tc, staged_then_started_from_a_state);
+	tcase_add_test(tc, a_stage_that_fails_says_the_step);
+	tcase_add_loop_test(tc, a_stage_out_of_turn_ends_the_host, 0, sizeof bad_stages / sizeof bad_stages[0]);
+	tcase_add_test(tc, who_is_replaced_ends_without_its_stop_hook);
 	tcase_add_loop_test(tc, start_from_garbage_fails_in_restore, 0, 2);
 	tcase_add_loop_test(tc, failing_load_leaves_the_old_code_serving, 0, N(loads));
 	tcase_add_test(tc, abort_after_load_serves_on_with_the_old);

@@ -221,8 +221,8 @@ START_TEST(reload_tells_what_happened)
 	struct fake *f;
 
 	ck_assert_int_eq(fake_once(&f,
-				 SCRIPT(RESULT("{\"outcome\":\"reloaded\",\"from\":1,\"to\":2,\"rung\":\"in_"
-					       "place\",\"pause_us\":312,"
+				 SCRIPT(RESULT("{\"outcome\":\"reloaded\",\"from\":1,\"to\":2,\"rung\":\"re"
+					       "place\",\"rung_reason\":\"memory: needs 3 x state\",\"pause_us\":312,"
 					       "\"steps_us\":{\"save\":100,\"load\":212},\"state_bytes\":24,"
 					       "\"calls_queued\":3,"
 					       "\"report\":{\"carried\":2,\"added\":[\"note\"],\"dropped\":[]"
@@ -231,7 +231,7 @@ START_TEST(reload_tells_what_happened)
 				 "rollback", "web", "1"),
 		0);
 	ck_assert_str_eq(f->out,
-		"web: version 1 -> 2, in_place, paused 0.31 ms, 24 bytes of state, 3 calls queued\n"
+		"web: version 1 -> 2, replace (memory: needs 3 x state), paused 0.31 ms, 24 bytes of state, 3 calls queued\n"
 		"  carried 2\n  added: note\n  renamed: a -> b, c -> d\n  steps: save 0.10 ms, load 0.21 "
 		"ms\n");
 	ck_assert_str_eq(params_of(f, 0, "sandbox.rollback"), "{\"id\":\"web\",\"version\":1}");

@@ -436,6 +436,206 @@ START_TEST(hosts_outlive_control)
 }
 END_TEST
 
+static int descriptors_of(pid_t pid)
+{
+	char path[64];
+	int n = 0;
+	DIR *dir;
+
+	(void)snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+	dir = opendir(path);
+	ck_assert_ptr_nonnull(dir);
+	while (readdir(dir))
+		n++;
+	(void)closedir(dir);
+	return n;
+}
+
+/* ---- second processes ---- */
+
+static struct started start_candidate(struct fixture *f, const char *sandbox)
+{
+	struct started s = start_asked_as(f, sandbox, "low", (struct host_limits){ 0 }, SPAWNER_F_CANDIDATE);
+	struct spawner_message m;
+
+	do
+		m = notice_wait(f, SPAWNER_BORN);
+	while (m.generation != s.generation);
+	s.pid = m.pid;
+	return s;
+}
+
+static struct spawner_message second_ask(struct fixture *f, uint16_t op, const char *sandbox, uint64_t generation)
+{
+	struct spawner_message m = message_of(op, sandbox);
+	int spec = spec_of("promoted");
+
+	m.generation = generation;
+	m = ask(f, m, &spec, op == SPAWNER_PROMOTE, NULL, NULL);
+	(void)close(spec);
+	return m;
+}
+
+static struct spawner_message only_entry(struct fixture *f, char spec[32])
+{
+	struct spawner_message m = message_of(SPAWNER_TABLE, NULL), entry;
+	int fds[FD_MESSAGE_MAX];
+	size_t n = 0;
+	ssize_t size;
+
+	entry = ask(f, m, NULL, 0, fds, &n);
+	ck_assert_uint_eq(entry.op, SPAWNER_ENTRY);
+	size = pread(fds[0], spec, 31, 0);
+	spec[size > 0 ? size : 0] = '\0';
+	while (n > 0)
+		(void)close(fds[--n]);
+	m.value = entry.value;
+	ck_assert_uint_eq(ask(f, m, NULL, 0, NULL, NULL).op, SPAWNER_TABLE_END);
+	return entry;
+}
+
+static void wait_gone(pid_t pid)
+{
+	for (int64_t until = test_now_ms() + 20000; !process_gone(pid); (void)poll(NULL, 0, 2))
+		ck_assert_msg(test_now_ms() < until, "process %d doesn't end", (int)pid);
+}
+
+START_TEST(a_candidate_is_promoted)
+{
+	struct spawner_message m;
+	struct fixture f;
+	struct started old, next;
+	char r[8192], spec[32], path[FIXTURE_PATH];
+	struct stat st;
+
+	daemon_start(&f);
+	hold(&f, "web");
+	old = start(&f, "web");
+	hear(&old, r, sizeof r);
+	file_write(&f, "run/objects/web/abc.object", "stored");
+	next = start_candidate(&f, "web");
+	hear(&next, r, sizeof r);
+	ck_assert_uint_gt(next.generation, old.generation);
+	if (geteuid() == 0)
+		ck_assert_uint_ne((uid_t)report_number(r, "uids"), 0);
+	m = only_entry(&f, spec); /* a sandbox has one process, as far as a successor is told */
+	ck_assert(m.pid == old.pid && strcmp(spec, "spec") == 0 && !(m.flags & SPAWNER_F_SECOND));
+	fixture_path(&f, "run/objects/web+", path);
+	ck_assert_int_eq(stat(path, &st), 0);
+
+	/* What is refused changes nothing. */
+	m = message_of(SPAWNER_START, "web");
+	m.flags = SPAWNER_F_CANDIDATE;
+	(void)snprintf(m.name, sizeof m.name, "low");
+	ck_assert_int_eq(ask(&f, m, NULL, 0, NULL, NULL).status, EBUSY);
+	m.flags |= SPAWNER_F_HOLD;
+	ck_assert_int_eq(ask(&f, m, NULL, 0, NULL, NULL).status, EINVAL);
+	ck_assert_int_eq(second_ask(&f, SPAWNER_PROMOTE, "web", old.generation).status, ESRCH);
+	ck_assert_int_eq(second_ask(&f, SPAWNER_DISCARD, "web", old.generation).status, ESRCH);
+	ck_assert_int_eq(second_ask(&f, SPAWNER_PROMOTE, "nobody", next.generation).status, ENOENT);
+
+	ck_assert_uint_eq(second_ask(&f, SPAWNER_PROMOTE, "web", next.generation).op, SPAWNER_OK);
+	ck_assert_int_eq(second_ask(&f, SPAWNER_PROMOTE, "web", next.generation).status, ESRCH); /* it is no candidate any more */
+	ck_assert_int_eq(second_ask(&f, SPAWNER_DISCARD, "web", 0).status, ESRCH);
+	m = only_entry(&f, spec);
+	ck_assert(m.pid == next.pid && m.generation == next.generation && strcmp(spec, "promoted") == 0 && (m.flags & SPAWNER_F_SECOND));
+	fixture_path(&f, "run/objects/web+/abc.object", path);
+	ck_assert_int_eq(stat(path, &st), 0);
+	fixture_path(&f, "run/objects/web", path);
+	ck_assert_int_eq(stat(path, &st), -1);
+
+	tell(&old, "exit 7"); /* the end of the one before is told, with its generation */
+	m = notice_wait(&f, SPAWNER_EXITED);
+	ck_assert(m.generation == old.generation && m.status == 7 << 8);
+	acknowledge(&f, "web", old.generation);
+	ck_assert_uint_eq(signal_host(&f, "web", next.generation, SPAWNER_SIGNAL_KILL).op, SPAWNER_OK);
+	ck_assert_uint_eq(notice_wait(&f, SPAWNER_EXITED).generation, next.generation);
+	acknowledge(&f, "web", next.generation);
+	ck_assert_uint_eq(ask(&f, message_of(SPAWNER_FORGET, "web"), NULL, 0, NULL, NULL).op, SPAWNER_OK);
+	fixture_path(&f, "run/objects/web+", path);
+	ck_assert_int_eq(stat(path, &st), -1);
+	started_close(&old);
+	started_close(&next);
+	daemon_finish(&f);
+}
+END_TEST
+
+START_TEST(a_candidate_is_discarded)
+{
+	struct spawner_message m;
+	struct fixture f;
+	struct started old, next;
+	char r[8192], spec[32];
+	int first = 0;
+
+	daemon_start(&f);
+	hold(&f, "web");
+	m = message_of(SPAWNER_START, "web");
+	m.flags = SPAWNER_F_CANDIDATE;
+	(void)snprintf(m.name, sizeof m.name, "low");
+	ck_assert_int_eq(ask(&f, m, NULL, 0, NULL, NULL).status, ESRCH); /* there is nobody whom it could follow */
+	old = start(&f, "web");
+	hear(&old, r, sizeof r);
+	for (int i = 0; i < 30; i++) {
+		next = start_candidate(&f, "web");
+		hear(&next, r, sizeof r);
+		if (i % 3 == 0) { /* it has ended: there is nothing to be promoted */
+			tell(&next, "exit 3");
+			ck_assert_uint_eq(notice_wait(&f, SPAWNER_EXITED).generation, next.generation);
+			ck_assert_int_eq(second_ask(&f, SPAWNER_PROMOTE, "web", next.generation).status, ESRCH);
+		}
+		ck_assert_uint_eq(second_ask(&f, SPAWNER_DISCARD, "web", i % 2 ? next.generation : 0).op, SPAWNER_OK);
+		wait_gone(next.pid);
+		started_close(&next);
+		ck_assert_int_eq(only_entry(&f, spec).pid, old.pid);
+		if (geteuid() == 0 && i == 2)
+			first = descriptors_of(f.daemon);
+	}
+	if (geteuid() == 0)
+		ck_assert_int_le(descriptors_of(f.daemon), first);
+	next = start_asked_as(&f, "web", "low", (struct host_limits){ 0 }, SPAWNER_F_CANDIDATE); /* not born yet, maybe */
+	ck_assert_uint_eq(second_ask(&f, SPAWNER_DISCARD, "web", 0).op, SPAWNER_OK);
+	started_close(&next);
+	started_close(&old);
+	daemon_finish(&f);
+}
+END_TEST
+
+/* Control dies with a candidate, or with one that was replaced and hasn't ended: its successor finds one process, and there is one. */
+START_TEST(a_successor_finds_one_process)
+{
+	struct fixture f;
+	struct started old, next;
+	char r[8192], spec[32];
+
+	daemon_start(&f);
+	hold(&f, "web");
+	old = start(&f, "web");
+	hear(&old, r, sizeof r);
+	next = start_candidate(&f, "web");
+	hear(&next, r, sizeof r);
+	ck_assert_int_eq(kill(f.control_pid, SIGKILL), 0);
+	control_accept(&f);
+	control_ready(&f);
+	ck_assert_int_eq(only_entry(&f, spec).pid, old.pid);
+	wait_gone(next.pid);
+	started_close(&next);
+
+	next = start_candidate(&f, "web");
+	hear(&next, r, sizeof r);
+	ck_assert_uint_eq(second_ask(&f, SPAWNER_PROMOTE, "web", next.generation).op, SPAWNER_OK);
+	ck_assert_int_eq(kill(f.control_pid, SIGKILL), 0);
+	control_accept(&f);
+	control_ready(&f);
+	ck_assert_int_eq(only_entry(&f, spec).pid, next.pid);
+	wait_gone(old.pid);
+	ck_assert(!process_gone(next.pid));
+	started_close(&next);
+	started_close(&old);
+	daemon_finish(&f);
+}
+END_TEST
+
 static void check_host_reads(struct started *s, const char *path, const char *want)
 {
 	char word[FIXTURE_PATH + 16], heard[128];
@@ -542,21 +742,6 @@ START_TEST(uids_are_used_in_turn)
 }
 END_TEST
 
-static int descriptors_of(pid_t pid)
-{
-	char path[64];
-	int n = 0;
-	DIR *dir;
-
-	(void)snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
-	dir = opendir(path);
-	ck_assert_ptr_nonnull(dir);
-	while (readdir(dir))
-		n++;
-	(void)closedir(dir);
-	return n;
-}
-
 /* Starts, failures, refusals, keeps: the spawner has as many descriptors after fifty rounds as after one. It may not be looked
  * at by its own user, so that here an ordinary user checks by its limit: 240 would be used up. */
 START_TEST(no_descriptor_leaks)
@@ -603,4 +788,5 @@ CHECK_MAIN("spawner_hosts", tcase_add_unchecked_fixture(tc, fixture_root_make, f
 	tcase_add_test(tc, group_dies_with_its_host); tcase_add_test(tc, what_escaped_ends_with_its_host); tcase_add_test(tc, freeze_and_thaw);
 	tcase_add_test(tc, full_log_pipes_are_drained_without_control); tcase_add_test(tc, hosts_outlive_control);
 	tcase_add_test(tc, objects_folders_are_private); tcase_add_test(tc, forget_follows_no_link);
+	tcase_add_test(tc, a_candidate_is_promoted); tcase_add_test(tc, a_candidate_is_discarded); tcase_add_test(tc, a_successor_finds_one_process);
 	tcase_add_test(tc, uids_are_used_in_turn); tcase_add_test(tc, no_descriptor_leaks))

@@ -135,6 +135,110 @@ START_TEST(the_life_of_an_entry)
 }
 END_TEST
 
+static int null_fd(void)
+{
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	ck_assert_int_ge(fd, 0);
+	return fd;
+}
+
+/* A sandbox with a process and a candidate's, which is born. */
+static struct entry *with_candidate(void)
+{
+	struct err e = ERR_INIT;
+	struct entry *entry = add("web"), *next;
+
+	entry->fds[ENTRY_SPEC] = null_fd();
+	entry->fds[ENTRY_STATE] = null_fd();
+	entry->fds[ENTRY_RING] = null_fd();
+	started(entry, 100, 1, 5);
+	next = entry_other_add(entry, &e);
+	ck_assert_ptr_nonnull(next);
+	started(next, 200, 2, 6);
+	return entry;
+}
+
+START_TEST(a_candidate_changes_places)
+{
+	struct entry *entry, *next;
+	struct spawner_message m = { 0 };
+	int ring, spec = null_fd(), fds[ENTRY_FD__N];
+
+	fresh(3);
+	ck_assert_ptr_nonnull(add("a"));
+	entry = with_candidate();
+	next = entry->other;
+	ring = entry->fds[ENTRY_RING];
+	ck_assert_str_eq(entry->folder, "web");
+	ck_assert_str_eq(next->folder, "web+");
+	ck_assert_uint_eq(table.n, 2);       /* it is no sandbox */
+	ck_assert_uint_eq(table.n_living, 2);
+	ck_assert_ptr_eq(table_find(&table, "web"), entry);
+	ck_assert_ptr_eq(table_find_pid(&table, 200), next);
+	ck_assert_ptr_eq(entry_of_generation(entry, 1), entry);
+	ck_assert_ptr_eq(entry_of_generation(entry, 2), next);
+	ck_assert_ptr_null(entry_of_generation(entry, 3));
+	ck_assert_ptr_null(table_from(&table, 2));
+
+	ck_assert_ptr_eq(entry_promote(&table, entry, spec), next);
+	ck_assert_ptr_eq(table_find(&table, "web"), next);
+	ck_assert_ptr_eq(table_from(&table, 1), next);
+	ck_assert(next->other == entry && !entry->other && !next->is_candidate);
+	entry_describe(next, &m);
+	ck_assert(m.generation == 2 && m.pid == 200 && (m.flags & SPAWNER_F_SECOND));
+	ck_assert_uint_eq(entry_borrow_fds(next, &m, fds), 2);
+	ck_assert(next->fds[ENTRY_SPEC] == spec && next->fds[ENTRY_RING] == ring && next->fds[ENTRY_STATE] == -1);
+	ck_assert(entry->fds[ENTRY_SPEC] == -1 && entry->fds[ENTRY_STATE] == -1 && entry->fds[ENTRY_RING] == -1);
+
+	entry_exited(&table, entry, 0, 9); /* the one before: it is told like any exit */
+	ck_assert_ptr_eq(table_fact(&table), entry);
+	entry_other_drop(&table, next);
+	ck_assert_ptr_null(table_fact(&table));
+	ck_assert_ptr_eq(table_gone(&table), entry);
+	ck_assert_ptr_null(table_gone(&table));
+	entry_free(entry);
+	ck_assert_ptr_eq(table_find_pid(&table, 200), next);
+	ck_assert_str_eq(entry_other_add(next, &(struct err)ERR_INIT)->folder, "web"); /* they take turns */
+	table_fini(&table);
+}
+END_TEST
+
+/* Nobody hears of it: not of its end, and not of its birth, which comes after that it was dropped. */
+START_TEST(what_is_dropped_is_told_to_nobody)
+{
+	struct err e = ERR_INIT;
+	struct entry *entry, *next;
+
+	fresh(2);
+	entry = with_candidate();
+	next = entry->other;
+	entry_other_drop(&table, entry);
+	ck_assert_ptr_null(table_gone(&table)); /* it lives */
+	ck_assert_uint_eq(table.n_living, 2);
+	entry_exited(&table, next, 9, 7);
+	ck_assert_ptr_null(table_fact(&table));
+	ck_assert_ptr_eq(table_gone(&table), next);
+	entry_free(next);
+
+	next = entry_other_add(entry, &e);
+	entry_started(&table, next, 3, 8);
+	entry_other_drop(&table, entry);
+	entry_has_pid(&table, next, 300);
+	entry_exited(&table, entry, 0, 9); /* behind it in the list of facts */
+	ck_assert_ptr_eq(table_fact(&table), entry);
+	entry_exited(&table, next, 9, 9);
+	ck_assert_ptr_eq(table_gone(&table), next);
+	entry_free(next);
+	ck_assert_ptr_eq(table_fact(&table), entry);
+	ck_assert_uint_eq(table.n_living, 0);
+
+	next = entry_other_add(entry, &e);
+	entry_other_drop(&table, entry); /* it was never asked for */
+	table_fini(&table);
+}
+END_TEST
+
 /* A child that the spawner is just making holds all that it has. What is watched of an entry goes with the entry all the same. */
 START_TEST(a_listener_that_somebody_else_holds_too)
 {
@@ -168,4 +272,5 @@ END_TEST
 
 CHECK_MAIN("spawner_table", tcase_add_test(tc, a_listener_that_somebody_else_holds_too);
 	tcase_add_test(tc, names_and_slots); tcase_add_test(tc, thousands_are_found_by_name_and_pid);
-	tcase_add_test(tc, the_life_of_an_entry))
+	tcase_add_test(tc, the_life_of_an_entry); tcase_add_test(tc, a_candidate_changes_places);
+	tcase_add_test(tc, what_is_dropped_is_told_to_nobody))

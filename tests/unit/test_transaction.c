@@ -13,7 +13,8 @@ static int seeded;
 
 #include "tests/support/check_main.h"
 
-#define BUGS 12
+#define BUGS 18
+#define BUGS_RELOAD 12 /* up to here in TXN_RELOAD, from here on in TXN_REPLACE */
 
 /* What the world has seen of one transaction. */
 struct model {
@@ -21,6 +22,7 @@ struct model {
 	uint8_t placed, rehearsed, made, save_sent, quiesce_sent, abort_sent, aborted, load_sent, loaded, kill_sent, cancel_seen;
 	uint8_t seal_sent, sealed, keep_sent, kept, record_sent, recorded, commit_sent, committed, adopted;
 	uint8_t released, makes;
+	uint8_t spawn, staged, promote_sent, promoted, promote_failed, next_dead, old_dead, old_ended; /* TXN_REPLACE */
 };
 
 struct node {
@@ -49,8 +51,33 @@ static const char *actions_do(struct node *n, const struct txn_actions *out)
 				 TXN_DO_SEND_SAVE | TXN_DO_SEND_LOAD | TXN_DO_SEND_COMMIT | TXN_DO_SEND_ABORT | TXN_DO_KILL_HOST;
 	uint32_t set = out->set;
 
+	const uint32_t to_next = TXN_DO_SEND_STAGE | (n->t.mode == TXN_REPLACE ? TXN_DO_SEND_LOAD : 0);
+
 	MUST(!m->finished, "actions after FINISHED");
-	MUST(!(set & to_host) || !m->host_dead, "something is sent to a dead host");
+	MUST(!(set & to_host & ~to_next) || !m->host_dead, "something is sent to a dead host");
+	MUST(!(set & to_next) || (m->spawn && !m->next_dead), "something is sent to a candidate's process that isn't there");
+	if (set & TXN_DO_SPAWN) {
+		MUST(!m->spawn && !m->held, "a second candidate's process, or one that is made in the pause");
+		m->spawn = 1;
+	}
+	if (set & TXN_DO_SEND_STAGE)
+		MUST(m->placed && !m->held, "it is to load what isn't there, or in the pause");
+	if (set & TXN_DO_PROMOTE) {
+		MUST(m->spawn && m->staged && m->sealed && m->kept && m->loaded && m->held && !m->promote_sent,
+			"PROMOTE before staged, sealed, kept and loaded");
+		m->promote_sent = 1;
+	}
+	if (set & TXN_DO_DISCARD) {
+		MUST(m->spawn, "discarded twice, or what was promoted");
+		MUST(!m->promote_sent || m->promote_failed, "discarded while it may be promoted");
+		m->spawn = 0;
+	}
+	if (set & TXN_DO_RETIRE)
+		MUST(m->promoted && !m->old_dead, "a process is to end that has, or that serves");
+	if (set & TXN_DO_KILL_OLD) {
+		MUST(m->promoted && !m->old_dead && !m->old_ended, "a process is killed that has ended, or serves");
+		m->old_ended = 1;
+	}
 	MUST(!(set & TXN_DO_CLEAR_TIMER) || m->timer, "a timer is cleared that isn't armed");
 	m->timer = set & TXN_DO_SET_TIMER ? 1 : set & TXN_DO_CLEAR_TIMER ? 0 : m->timer;
 	if (set & TXN_DO_PLACE)
@@ -98,11 +125,12 @@ static const char *actions_do(struct node *n, const struct txn_actions *out)
 		m->abort_sent = 1;
 	}
 	if (set & TXN_DO_KILL_HOST) {
+		MUST(n->t.mode != TXN_REPLACE, "the process is killed that nothing of the candidate has touched");
 		MUST(!m->kill_sent && m->sealed && m->load_sent, "KILL twice, or before it is needed");
 		m->kill_sent = 1;
 	}
 	if (set & TXN_DO_ADOPT) {
-		MUST(m->committed && !m->kill_sent, "adopted without COMMITTED");
+		MUST((m->committed || m->promoted) && !m->kill_sent, "adopted without COMMITTED");
 		m->adopted = 1;
 		m->record_sent = 0;
 	}
@@ -146,6 +174,7 @@ static const char *finish_check(const struct node *n, const struct txn_actions *
 	MUST(!m->placed, "the candidate's object stays");
 	MUST(!m->record_sent, "the candidate stays recorded");
 	MUST(n->t.step == TXN_DONE, "finished, and not done");
+	MUST(!m->spawn, "a candidate's process is left");
 	if (at_finish_wanted(n) || m->host_dead)
 		MUST(!m->held, "calls are held for ever");
 	else
@@ -160,8 +189,10 @@ static const char *finish_check(const struct node *n, const struct txn_actions *
 		MUST(reload ? m->adopted && !m->keep_sent : m->kept && m->keep_sent,
 			"ok without what was wanted");
 		MUST(out->host_gone == m->host_dead, "whether the host lives");
+		MUST(!m->promoted || m->old_dead || m->old_ended, "the old process lives on");
 		return NULL;
 	}
+	MUST(!m->promoted, "failed, and the new process serves");
 	MUST(!m->adopted, "failed, and the new version is current");
 	MUST(out->failure != TXN_FAILURE_NONE, "failed without a reason");
 	MUST(out->failed_step > TXN_IDLE && out->failed_step < TXN_UNLOAD, "failed in no step");
@@ -170,7 +201,7 @@ static const char *finish_check(const struct node *n, const struct txn_actions *
 	case TXN_NOTHING_CHANGED:
 		MUST(!m->host_dead, "nothing changed, and the host is dead");
 		MUST(!m->quiesce_sent || m->abort_sent, "a quiesced host is left so");
-		MUST(!m->load_sent || m->aborted, "candidate code may still be in the process that serves");
+		MUST(!m->load_sent || m->aborted || n->t.mode == TXN_REPLACE, "candidate code may still be in the process that serves");
 		MUST(!m->kill_sent, "nothing changed, and it was killed");
 		break;
 	case TXN_RECOVERED:
@@ -190,7 +221,7 @@ static const char *finish_check(const struct node *n, const struct txn_actions *
 static const char *step_check(struct node *n, const struct txn_event *ev, bool *ret_taken)
 {
 	static const struct txn_policy p = { .timeout_ms = {
-						     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0, 0 } };
+						     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0, 15, 16, 0, 0 } };
 	struct txn before = n->t;
 	struct txn_actions out;
 	const char *wrong;
@@ -198,6 +229,25 @@ static const char *step_check(struct node *n, const struct txn_event *ev, bool *
 	switch (ev->type) { /* what the world has seen, if it is in step */
 	case TXN_EV_HOST_DIED:
 		n->m.host_dead = 1;
+		n->m.old_dead = !n->m.promoted;
+		break;
+	case TXN_EV_CANDIDATE_DIED:
+		n->m.next_dead = 1;
+		break;
+	case TXN_EV_STAGED:
+		n->m.staged |= n->t.step == TXN_STAGE;
+		break;
+	case TXN_EV_PROMOTED:
+		if (n->t.step == TXN_PROMOTE) {
+			n->m.promoted = 1;
+			n->m.spawn = n->m.host_dead = 0; /* it is the sandbox's process now */
+		}
+		break;
+	case TXN_EV_PROMOTE_FAILED:
+		n->m.promote_failed |= n->t.step == TXN_PROMOTE;
+		break;
+	case TXN_EV_UNLOADED:
+		n->m.old_ended |= n->t.step == TXN_UNLOAD;
 		break;
 	case TXN_EV_TIMER:
 		n->m.timer = 0;
@@ -235,6 +285,7 @@ static const char *step_check(struct node *n, const struct txn_event *ev, bool *
 			"not taken, and something changed");
 		MUST(ev->type != TXN_EV_TIMER, "the timer was armed for nothing");
 		MUST(ev->type != TXN_EV_HOST_DIED || before.step == TXN_DONE, "a death is not taken");
+		MUST(ev->type != TXN_EV_CANDIDATE_DIED || before.step == TXN_PROMOTE, "a candidate's death is not taken");
 		return NULL;
 	}
 	wrong = actions_do(n, &out);
@@ -243,7 +294,7 @@ static const char *step_check(struct node *n, const struct txn_event *ev, bool *
 		MUST(n->m.finished, "the cancel of a save doesn't end it at once");
 	if (n->m.finished)
 		return finish_check(n, &out);
-	MUST(n->m.timer == (n->t.step != TXN_KILL), "a step without a deadline");
+	MUST(n->m.timer == (n->t.step != TXN_KILL && n->t.step != TXN_PROMOTE), "a step without a deadline");
 	MUST(n->t.held == n->m.held, "what it thinks of the calls");
 	return NULL;
 }
@@ -288,7 +339,8 @@ static const char *ends_by_itself(struct node n)
 	int i;
 
 	for (i = 0; i < 10 && !n.m.finished; i++) {
-		struct txn_event ev = { .type = n.t.step == TXN_KILL ? TXN_EV_HOST_DIED : TXN_EV_TIMER };
+		struct txn_event ev = { .type = n.t.step == TXN_KILL ? TXN_EV_HOST_DIED :
+						n.t.step == TXN_PROMOTE ? TXN_EV_PROMOTE_FAILED : TXN_EV_TIMER };
 		const char *wrong = step_check(&n, &ev, &taken);
 
 		MUST(wrong == NULL, wrong);
@@ -296,6 +348,23 @@ static const char *ends_by_itself(struct node n)
 	}
 	MUST(n.m.finished, "it never ends");
 	return NULL;
+}
+
+/* Can it come? A dead process says nothing, a timer that isn't armed doesn't fire, the spawner answers what it was asked. */
+static bool from_host(enum txn_event_type e);
+
+static bool may_come(const struct node *n, enum txn_event_type e)
+{
+	bool of_next = e == TXN_EV_STAGED || e == TXN_EV_STAGE_FAILED || e == TXN_EV_CANDIDATE_DIED ||
+		(n->t.mode == TXN_REPLACE && (e == TXN_EV_LOADED || e == TXN_EV_LOAD_FAILED));
+
+	if (of_next)
+		return n->m.spawn && !n->m.next_dead;
+	if (e == TXN_EV_UNLOADED && n->m.promoted)
+		return !n->m.old_ended && !n->m.old_dead;
+	if (n->m.host_dead && from_host(e))
+		return false;
+	return e != TXN_EV_TIMER || n->m.timer;
 }
 
 static bool from_host(enum txn_event_type e)
@@ -343,14 +412,16 @@ static const char *explore_node(struct seen *s, const struct node *from, unsigne
 	int k, n_sizes;
 
 	for (e = 0; e < TXN_EVENT__N; e++) {
-		if ((from->m.host_dead && from_host(e)) || (e == TXN_EV_TIMER && !from->m.timer))
-			continue; /* a dead host says nothing; a timer that isn't armed doesn't fire */
+		if (!may_come(from, e))
+			continue;
 		n_sizes = sizes_of(from, e, sizes);
-		for (k = 0; k < n_sizes; k++) {
-			struct txn_event ev = { .type = e, .bytes = sizes[k] };
+		for (k = 0; k < 2 * n_sizes; k++) {
+			struct txn_event ev = { .type = e, .bytes = sizes[k / 2], .replace = k % 2 };
 			struct node next;
 			const char *wrong;
 
+			if (ev.replace && e != TXN_EV_REHEARSED)
+				continue;
 			memcpy(&next, from, sizeof next);
 			wrong = step_check(&next, &ev, &taken);
 			++*ret_steps;
@@ -369,7 +440,7 @@ static const char *explore_node(struct seen *s, const struct node *from, unsigne
 static const char *explore(enum txn_mode mode, bool print)
 {
 	static const struct txn_policy p = { .timeout_ms = {
-						     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0, 0 } };
+						     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0, 15, 16, 0, 0 } };
 	struct seen s = { .nodes = calloc(SLOTS / 2, sizeof(struct node)),
 		.slots = calloc(SLOTS, sizeof(uint32_t)) };
 	struct node first;
@@ -405,6 +476,8 @@ START_TEST(every_order_of_events)
 	ck_assert_msg(wrong == NULL, "save only: %s", wrong);
 	wrong = explore(TXN_CHECK, true);
 	ck_assert_msg(wrong == NULL, "check: %s", wrong);
+	wrong = explore(TXN_REPLACE, true);
+	ck_assert_msg(wrong == NULL, "replace: %s", wrong);
 }
 END_TEST
 
@@ -413,7 +486,7 @@ START_TEST(seeded_bugs_are_found)
 	const char *wrong;
 
 	for (seeded = 1; seeded <= BUGS; seeded++) {
-		wrong = explore(TXN_RELOAD, false);
+		wrong = explore(seeded <= BUGS_RELOAD ? TXN_RELOAD : TXN_REPLACE, false);
 		ck_assert_msg(wrong != NULL, "bug %d is not found", seeded);
 		printf("transaction, bug %d: %s\n", seeded, wrong);
 	}
@@ -596,8 +669,8 @@ START_TEST(death_before_and_after_the_seal)
 	enum txn_step step;
 
 	for (step = TXN_PLACE; step <= TXN_UNLOAD; step++) {
-		if (step == TXN_KEEP)
-			continue; /* TXN_SAVE_ONLY's */
+		if (step == TXN_KEEP || step == TXN_PROMOTE)
+			continue; /* TXN_SAVE_ONLY's, TXN_REPLACE's */
 		struct txn_event died = { .type = TXN_EV_HOST_DIED };
 		struct run r;
 
@@ -666,6 +739,118 @@ START_TEST(too_small_is_made_bigger_three_times)
 		ENDS | TXN_DO_SEND_ABORT | TXN_DO_UNRECORD | TXN_DO_DROP_STATE | TXN_DO_UNPLACE |
 			TXN_DO_RELEASE_CALLS);
 	ck_assert_int_eq(r.out.failure, TXN_FAILURE_STATE_GROWS);
+}
+END_TEST
+
+/* ---- in a second process ---- */
+
+static void replace_to(struct run *r, enum txn_step step)
+{
+	static const struct {
+		enum txn_step from;
+		enum txn_event_type type;
+		uint64_t bytes;
+		uint32_t want;
+	} way[] = {
+		{ TXN_SPAWN, TXN_EV_SPAWNED, 0, TXN_DO_PLACE | TXN_DO_SET_TIMER },
+		{ TXN_PLACE, TXN_EV_PLACED, 0, TXN_DO_SEND_STAGE | TXN_DO_SET_TIMER },
+		{ TXN_STAGE, TXN_EV_STAGED, 0, TXN_DO_MAKE_STATE | TXN_DO_SET_TIMER },
+		{ TXN_MAKE, TXN_EV_MADE, 0, HOLDS },
+		{ TXN_QUIESCE, TXN_EV_QUIESCED, 0, TXN_DO_SET_TIMER },
+		{ TXN_SAVE, TXN_EV_SAVED, 5001, TXN_DO_SEAL | TXN_DO_SET_TIMER },
+		{ TXN_SEAL, TXN_EV_SEALED, 0, TXN_DO_KEEP_STATE | TXN_DO_SEND_LOAD | TXN_DO_SET_TIMER },
+		{ TXN_LOAD, TXN_EV_KEPT, 0, 0 },
+		{ TXN_LOAD, TXN_EV_LOADED, 0, TXN_DO_PROMOTE | TXN_DO_CLEAR_TIMER },
+		{ TXN_PROMOTE, TXN_EV_PROMOTED, 0,
+			TXN_DO_ADOPT | TXN_DO_DROP_STATE | TXN_DO_UNPLACE | TXN_DO_RELEASE_CALLS | TXN_DO_RETIRE |
+				TXN_DO_SET_TIMER },
+	};
+
+	run_begin(r, TXN_REPLACE);
+	ck_assert_uint_eq(r->out.set, TXN_DO_SPAWN | TXN_DO_SET_TIMER);
+	for (size_t i = 0; i < sizeof way / sizeof way[0] && r->t.step != step; i++)
+		if (way[i].from == r->t.step)
+			run_do(r, way[i].type, way[i].bytes, way[i].want);
+	ck_assert_int_eq(r->t.step, step);
+}
+
+START_TEST(a_replacement_takes_over_and_the_old_process_ends)
+{
+	struct run r;
+
+	replace_to(&r, TXN_UNLOAD);
+	ck_assert(txn_committing(&r.t));
+	run_do(&r, TXN_EV_UNLOADED, 0, ENDS);
+	ck_assert(r.out.ok && !r.out.host_gone && !r.out.not_unloaded);
+	replace_to(&r, TXN_UNLOAD);
+	run_do(&r, TXN_EV_TIMER, 0, (ENDS & ~TXN_DO_CLEAR_TIMER) | TXN_DO_KILL_OLD);
+	ck_assert(r.out.ok && r.out.not_unloaded);
+	replace_to(&r, TXN_UNLOAD); /* the new one */
+	run_do(&r, TXN_EV_HOST_DIED, 0, ENDS | TXN_DO_KILL_OLD);
+	ck_assert(r.out.ok && r.out.host_gone);
+	replace_to(&r, TXN_PROMOTE); /* the old one, while PROMOTE is on its way */
+	run_do(&r, TXN_EV_HOST_DIED, 0, 0);
+	run_do(&r, TXN_EV_PROMOTED, 0, (ENDS & ~TXN_DO_CLEAR_TIMER) | TXN_DO_ADOPT | TXN_DO_DROP_STATE | TXN_DO_UNPLACE | TXN_DO_RELEASE_CALLS);
+	ck_assert(r.out.ok && !r.out.host_gone);
+}
+END_TEST
+
+START_TEST(a_replacement_that_fails_costs_the_second_process_only)
+{
+	static const uint32_t early = ENDS | TXN_DO_DISCARD, placed = early | TXN_DO_UNPLACE,
+			      made = placed | TXN_DO_SEND_ABORT | TXN_DO_DROP_STATE, held = made | TXN_DO_RELEASE_CALLS;
+	static const struct {
+		enum txn_step step;
+		enum txn_event_type type;
+		uint32_t want;
+		enum txn_failure failure;
+	} rows[] = {
+		{ TXN_SPAWN, TXN_EV_SPAWN_FAILED, early, TXN_FAILURE_SAID },
+		{ TXN_SPAWN, TXN_EV_CANDIDATE_DIED, early, TXN_FAILURE_CANDIDATE_DIED },
+		{ TXN_SPAWN, TXN_EV_CANCEL, early, TXN_FAILURE_CANCELLED },
+		{ TXN_PLACE, TXN_EV_PLACE_FAILED, placed, TXN_FAILURE_SAID },
+		{ TXN_PLACE, TXN_EV_CANDIDATE_DIED, placed, TXN_FAILURE_CANDIDATE_DIED },
+		{ TXN_STAGE, TXN_EV_STAGE_FAILED, placed, TXN_FAILURE_SAID },
+		{ TXN_STAGE, TXN_EV_CANDIDATE_DIED, placed, TXN_FAILURE_CANDIDATE_DIED },
+		{ TXN_STAGE, TXN_EV_TIMER, placed & ~TXN_DO_CLEAR_TIMER, TXN_FAILURE_TIMEOUT },
+		{ TXN_MAKE, TXN_EV_MAKE_FAILED, made, TXN_FAILURE_SAID },
+		{ TXN_QUIESCE, TXN_EV_TIMER, held & ~TXN_DO_CLEAR_TIMER, TXN_FAILURE_TIMEOUT },
+		{ TXN_QUIESCE, TXN_EV_CANDIDATE_DIED, held, TXN_FAILURE_CANDIDATE_DIED },
+		{ TXN_SAVE, TXN_EV_SAVE_FAILED, held, TXN_FAILURE_SAID },
+		{ TXN_SEAL, TXN_EV_SEAL_FAILED, held, TXN_FAILURE_SAID },
+		{ TXN_LOAD, TXN_EV_LOAD_FAILED, held, TXN_FAILURE_SAID },
+		{ TXN_LOAD, TXN_EV_KEEP_FAILED, held, TXN_FAILURE_SAID },
+		{ TXN_LOAD, TXN_EV_CANDIDATE_DIED, held, TXN_FAILURE_CANDIDATE_DIED },
+		{ TXN_LOAD, TXN_EV_TIMER, held & ~TXN_DO_CLEAR_TIMER, TXN_FAILURE_TIMEOUT },
+		{ TXN_LOAD, TXN_EV_CANCEL, held, TXN_FAILURE_CANCELLED },
+		{ TXN_PROMOTE, TXN_EV_PROMOTE_FAILED, held & ~TXN_DO_CLEAR_TIMER, TXN_FAILURE_SAID },
+	};
+
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct run r;
+
+		replace_to(&r, rows[i].step);
+		run_do(&r, rows[i].type, 0, rows[i].want);
+		ck_assert(!r.out.ok);
+		ck_assert_int_eq(r.out.outcome, TXN_NOTHING_CHANGED);
+		ck_assert_int_eq(r.out.failed_step, rows[i].step);
+		ck_assert_int_eq(r.out.failure, rows[i].failure);
+	}
+}
+END_TEST
+
+/* The rehearsal tells that this process hasn't the room for both: the object goes, and a second process is asked for. */
+START_TEST(a_rehearsal_may_turn_into_a_replacement)
+{
+	struct txn_event ev = { .type = TXN_EV_REHEARSED, .bytes = 5000, .replace = true };
+	struct run r;
+
+	run_begin(&r, TXN_RELOAD);
+	run_to(&r, TXN_REHEARSE);
+	ck_assert(txn_step(&r.t, &r.p, &ev, &r.out));
+	ck_assert_uint_eq(r.out.set, TXN_DO_UNPLACE | TXN_DO_SPAWN | TXN_DO_SET_TIMER);
+	ck_assert(r.t.step == TXN_SPAWN && r.t.mode == TXN_REPLACE);
+	run_do(&r, TXN_EV_SPAWNED, 0, TXN_DO_PLACE | TXN_DO_SET_TIMER);
 }
 END_TEST
 
@@ -771,6 +956,8 @@ START_TEST(take_over_at_every_step)
 	int committed_too;
 
 	for (step = TXN_PLACE; step <= TXN_UNLOAD; step++) {
+		if (step == TXN_PROMOTE)
+			continue;
 		for (committed_too = 0; committed_too < 2; committed_too++) {
 			struct txn_found f = { .alive = true,
 				.phase = HOST_PHASE_SERVING,
@@ -807,10 +994,10 @@ START_TEST(every_step_has_a_name_and_a_deadline)
 	enum txn_step s;
 	struct txn_policy p = txn_policy_default();
 
-	for (s = TXN_PLACE; s < TXN_DONE; s++) {
+	for (s = TXN_SPAWN; s < TXN_DONE; s++) {
 		ck_assert(txn_steps[s].name != NULL && txn_steps[s].name[0] != '\0' &&
 			  txn_steps[s].ends_by[0] != '\0');
-		ck_assert((p.timeout_ms[s] > 0) == (s != TXN_KILL));
+		ck_assert((p.timeout_ms[s] > 0) == (s != TXN_KILL && s != TXN_PROMOTE));
 	}
 	ck_assert_str_eq(txn_step_text((enum txn_step)999), "unknown");
 	ck_assert_str_eq(txn_failure_text(TXN_FAILURE_TIMEOUT), "timeout");
@@ -827,6 +1014,9 @@ CHECK_MAIN("transaction", tcase_add_test(tc, every_order_of_events);
 	   tcase_add_test(tc, kept_and_loaded_in_any_order);
 	   tcase_add_test(tc, slow_preparation_is_not_waited_for);
 	   tcase_add_test(tc, too_small_is_made_bigger_three_times);
+	   tcase_add_test(tc, a_replacement_takes_over_and_the_old_process_ends);
+	   tcase_add_test(tc, a_replacement_that_fails_costs_the_second_process_only);
+	   tcase_add_test(tc, a_rehearsal_may_turn_into_a_replacement);
 	   tcase_add_test(tc, save_only_ends_quiesced_and_kept);
 	   tcase_add_test(tc, messages_out_of_turn_change_nothing); tcase_add_test(tc, take_over_rows);
 	   tcase_add_test(tc, take_over_at_every_step);

@@ -90,6 +90,9 @@ enum spawner_op {
 	SPAWNER_STOP,       /* a client asked for the end of the daemon: as SIGTERM. No reply; STOP_ASKED follows */
 	SPAWNER_STOPPING,   /* value = ms that an orderly end takes at most: the spawner is patient for so long (shutdown_timeout_ms at most). No reply */
 	SPAWNER_ALIVE,      /* the answer to ALIVE_ASKED. No reply */
+	SPAWNER_LIMIT,      /* sandbox, generation, limits; fd: sealed spec, kept once the limits are found to be allowed -> OK (value: SPAWNER_LIMIT_* that its process
+	                       goes on without, status = why the first of them) | ERROR (EPERM: above a ceiling; ESRCH: gone, or another generation;
+	                       EAGAIN: not born): nothing is changed, nothing kept */
 	SPAWNER_REQUEST__N,
 
 	/* ---- replies ---- */
@@ -120,6 +123,13 @@ enum spawner_signal { SPAWNER_SIGNAL_KILL = 1, /* SIGKILL to the host and its pr
 	SPAWNER_SIGNAL_FREEZE,                 /* SIGSTOP to every process of the sandbox; ERROR EAGAIN: not all could be, all run on */
 	SPAWNER_SIGNAL_THAW,                   /* SIGCONT to them */
 	SPAWNER_SIGNAL_TIME };                 /* HOST_ATTENTION_SIGNAL, with the value HOST_ATTENTION_TIME */
+
+/* What a LIMIT changes; the bits of its answer. */
+#define SPAWNER_LIMIT_MEMORY     0x01u
+#define SPAWNER_LIMIT_FILE_SIZE  0x02u
+#define SPAWNER_LIMIT_PROCESSES  0x04u
+#define SPAWNER_LIMIT_OPEN_FILES 0x08u
+#define SPAWNER_LIMIT_CPU        0x10u
 
 enum spawner_job { SPAWNER_JOB_COMPILE_C = 1 };
 

@@ -92,6 +92,7 @@ static void notice(void *ctx, const struct spawner_message *message, int *fds, s
 	case SPAWNER_FORGET:
 	case SPAWNER_START:
 	case SPAWNER_SIGNAL:
+	case SPAWNER_LIMIT:
 	case SPAWNER_ACK_EXIT:
 	case SPAWNER_JOB:
 	case SPAWNER_JOB_KILL:

@@ -32,6 +32,7 @@ static const struct request_rule {
 	[SPAWNER_STOPPING] = { "STOPPING", false, false, 0, 0, 0 },
 	[SPAWNER_ALIVE] = { "ALIVE", false, false, 0, 0, 0 },
 	[SPAWNER_STOP] = { "STOP", false, false, 0, 0, 0 },
+	[SPAWNER_LIMIT] = { "LIMIT", true, true, 0, 1, 1 },
 };
 
 static bool op_known(uint16_t op)

@@ -139,7 +139,7 @@ const struct method methods[METHOD__N] = {
 	[METHOD_SANDBOX_USAGE] = { "sandbox.usage", RIGHT_OPERATOR,
 		"Show what a sandbox's processes use now: memory, processor time since it was last asked, processes, threads, open files, calls.",
 		"{id, pid, generation, uptime_ms, memory: {anon, file, shared, peak, limit}, processes, max_processes, threads,"
-		" cpu: {time_us, percent, over_ms}, open_files, max_open_files, queue, complete, by}",
+		" cpu: {time_us, percent, over_ms}, open_files, max_open_files, queue, percent: {memory, processes, open_files, queue} (of the limits), complete, by}",
 		{ P_THE_ID } },
 	[METHOD_SANDBOX_SECURITY] = { "sandbox.security", RIGHT_OPERATOR,
 		"Show which protections stand around a sandbox's process: its own report, made before anything of the module ran.",

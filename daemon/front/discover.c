@@ -85,7 +85,7 @@ static const char *const results[METHOD__N] = {
 	[METHOD_SANDBOX_INFO] = "$sandbox",
 	[METHOD_SANDBOX_USAGE] = ("{id: s, pid: i, generation: i, uptime_ms: i, memory: {anon: i, file: i, shared: i, peak: i, limit: i}, processes: i,"
 				  " max_processes: i, threads: i, cpu: {time_us: i, percent: n, over_ms: i}, open_files: i~, max_open_files: i,"
-				  " queue: {waiting: i, running: i, max: i, done: i, failed: i}, complete: b, by: s}"),
+				  " queue: {waiting: i, running: i, max: i, done: i, failed: i}, percent: {memory: i, processes: i, open_files: i~, queue: i}, complete: b, by: s}"),
 	[METHOD_SANDBOX_SECURITY] = "{id: s, profile: s, strict: b, generation: i, missing: [s], exposure: n, rating: s, security: [$protection]}",
 	[METHOD_SANDBOX_CALL] = "{result: a, version: i}",
 	[METHOD_SANDBOX_CAST] = "{taken: b, version: i}",

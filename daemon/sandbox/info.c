@@ -298,10 +298,10 @@ static void usage_json(struct sandbox *sb, const struct usage *u, bool by_cgroup
 	json_out_u64(o, "file", u->file_bytes);
 	json_out_u64(o, "shared", u->shared_bytes);
 	json_out_u64(o, "peak", u->peak_bytes);
-	json_out_u64(o, "limit", l->max_memory_bytes ? l->max_memory_bytes : DEFAULT_MAX_MEMORY_BYTES);
+	json_out_u64(o, "limit", spec_limit(l, SPEC_LIMIT_MEMORY));
 	json_out_object_end(o);
 	json_out_u64(o, "processes", u->processes);
-	json_out_u64(o, "max_processes", l->max_processes ? l->max_processes : DEFAULT_MAX_PROCESSES);
+	json_out_u64(o, "max_processes", spec_limit(l, SPEC_LIMIT_PROCESSES));
 	json_out_u64(o, "threads", u->threads);
 	json_out_object(o, "cpu");
 	json_out_u64(o, "time_us", u->cpu_us);
@@ -312,8 +312,17 @@ static void usage_json(struct sandbox *sb, const struct usage *u, bool by_cgroup
 		json_out_i64(o, "open_files", u->open_files);
 	else
 		json_out_null(o, "open_files");
-	json_out_u64(o, "max_open_files", l->max_open_files ? l->max_open_files : DEFAULT_MAX_OPEN_FILES);
+	json_out_u64(o, "max_open_files", spec_limit(l, SPEC_LIMIT_OPEN_FILES));
 	calls_json(&sb->calls, o);
+	json_out_object(o, "percent");
+	json_out_u64(o, "memory", sample_percent(u->anon_bytes + u->shared_bytes, spec_limit(l, SPEC_LIMIT_MEMORY)));
+	json_out_u64(o, "processes", sample_percent(u->processes > u->threads ? u->processes : u->threads, spec_limit(l, SPEC_LIMIT_PROCESSES)));
+	if (u->open_files >= 0)
+		json_out_u64(o, "open_files", sample_percent((uint64_t)u->most_open_files, spec_limit(l, SPEC_LIMIT_OPEN_FILES)));
+	else
+		json_out_null(o, "open_files");
+	json_out_u64(o, "queue", sample_percent(sb->calls.waiting.n, sb->calls.max_waiting));
+	json_out_object_end(o);
 	json_out_bool(o, "complete", !u->is_partial);
 	json_out_text(o, "by", by_cgroup ? "cgroup" : "proc");
 	json_out_object_end(o);

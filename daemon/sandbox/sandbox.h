@@ -15,6 +15,7 @@
  *   owned.c     what it counts in its owner's totals; owners.c has these
  *   freeze.c    its processes are stopped and go on
  *   watch.c     the heartbeat
+ *   sampler.c   what it uses, against its limits
  *   overdue.c   the longest that a call may run
  *   explain.c   the decision log
  *   look.c      its state and schema for people
@@ -38,6 +39,7 @@
 #include "daemon/sandbox/durable.h"
 #include "daemon/sandbox/left_states.h"
 #include "daemon/sandbox/owned.h"
+#include "daemon/sandbox/sampler.h"
 #include "daemon/control/control.h"
 #include "daemon/sandbox/host_link.h"
 #include "daemon/front/rpc.h"
@@ -267,6 +269,7 @@ struct sandbox {
 		int64_t since_ms, told_ms; /* monotonic */
 		int64_t stood_ms;        /* its time stands still since then; 0: it runs */
 	} overdue;
+	struct sample sample;            /* sampler.c */
 	uv_timer_t life_timer, txn_timer, call_timer;
 	unsigned open_handles;
 	bool gone;                       /* out of the registry */
@@ -416,6 +419,7 @@ void error_from_host(struct err *e, char step[32], const struct host_message *he
 void sandbox_exited(struct sandbox *sb, const struct spawner_message *m);
 /* held: of host_link_drain. */
 void exit_record(struct sandbox *sb, const struct spawner_message *m, unsigned held); /* fills last_exit and tells it; the life isn't told */
+const char *exit_limit(const struct last_exit *x); /* the limit that it ended by; NULL: by none */
 void last_exit_json(const struct sandbox *sb, struct json_out *o, const char *key);
 
 /* ---- sandbox_txn.c ---- */

@@ -42,6 +42,7 @@ struct control_begin {
 	uint16_t n_administrators, n_operators;
 	uint16_t n_administrator_groups, n_operator_groups;
 	uint16_t has_faults;        /* --fault was given */
+	uint16_t lets_exceed;       /* --weaken leaves a limit of memory or processes out: control doesn't make up for it */
 	uint32_t daemon_uid;        /* the spawner's: always an administrator */
 	uint32_t max_sandboxes, max_jobs;
 	uint32_t max_sandboxes_per_owner, max_jobs_per_owner; /* totals of each owner, 0: no limit */

@@ -32,6 +32,7 @@ What each row means:
                             beside the same daemon's figures when there were few; then all are destroyed: what is left of processes, mounts,
                             descriptors and private memory, of spawner and control together, beyond what was there when as many had come and
                             gone once before
+  1,000 idle                processor time that control takes per second while nobody asks anything: it looks at what each of them uses
   sandbox.list              request -> reply of a page of 500 rows: for so long the control process does nothing else
   10^6, 100 MiB             inside a host, without processes: processor time to save such a state into a fresh memfd, into one that
                             was filled before, and to restore it (bench/state)
@@ -54,6 +55,8 @@ LOAD = 4
 IDLE = 20
 IDLE_FOR_CONTROL = 100
 CROWD = 2000
+WATCHED = 1000
+WATCHED_SECONDS = 10
 CROWD_FILES = 6 * CROWD + 512  # descriptors that the privileged process needs for them
 PAGE = 500
 KEYS = 1000000
@@ -76,6 +79,12 @@ def private_kib(pid):
             return sum(int(line.split()[1]) for line in f if line.startswith(("Private_Clean:", "Private_Dirty:", "Private_Hugetlb:")))
     except PermissionError:
         return None
+
+
+def processor_ns(pid):
+    """Of its main thread, as the scheduler counts."""
+    with open("/proc/%d/schedstat" % pid) as f:
+        return int(f.read().split()[0])
 
 
 def lines_with(path, part):
@@ -281,6 +290,21 @@ class Bench:
             self.row("  left of them: %s" % name, unit, [after[name] - before[name]], None, "<= %d" % goal, lambda r, g=goal: r["daemon"]["median"] <= g,
                      samples=CROWD)
 
+    def watched(self):
+        """What it costs that somebody looks at sandboxes that do nothing."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if hard < CROWD_FILES:
+            self.rows.append({"row": "control, %d idle" % WATCHED, "skipped": "they need descriptors, and the limit is %d" % hard})
+            return
+        control = int(self.client.ask("control")[0])
+        self.client.ask("crowd 0 %d" % WATCHED, WATCHED)
+        time.sleep(WATCHED_SECONDS)  # until each has been idle for long enough
+        before = processor_ns(control)
+        time.sleep(WATCHED_SECONDS)
+        took = (processor_ns(control) - before) / WATCHED_SECONDS
+        self.row("control, %d idle sandboxes" % WATCHED, "us/s", [took / 1e3], None, "<= 10,000", lambda r: r["daemon"]["median"] <= 10000, samples=WATCHED)
+        self.client.ask("empty 0 %d" % WATCHED)
+
     def settled(self, like=None):
         """What spawner and control hold, when it doesn't change any more: for a second, or is as it was."""
         spawner, control = self.sides.daemon.process.pid, int(self.client.ask("control")[0])
@@ -371,6 +395,7 @@ def main(argv):
     bench.run({max(cpus)}, bench.call_on_one_cpu)
     bench.run(cpus, bench.call, bench.calls, bench.create, bench.restart, bench.reload, bench.replace, bench.memory, bench.page)
     bench.run(cpus, bench.crowd)
+    bench.run(cpus, bench.watched)
     bench.run(cpus, bench.reload_large, memory_bytes=MEMORY_LARGE)
     bench.state()
     about = {"pairs": pairs, "kernel": platform.release(), "cpus": os.cpu_count(), "uid": os.getuid(), "landlock_abi": bench.landlock,

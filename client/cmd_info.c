@@ -436,6 +436,7 @@ int cmd_usage_run(struct ctl *s)
 		if (json_i64(json_get(memory, keys[i]), &n))
 			output_pair(stdout, label, output_bytes(n));
 	}
+	output_pair(stdout, "memory percent", output_text(json_get(json_get(r.result, "percent"), "memory")));
 	output_pair(stdout, "processes", used_of(r.result, "processes", "max_processes"));
 	output_pair(stdout, "threads", output_text(json_get(r.result, "threads")));
 	output_pair(stdout, "open files", used_of(r.result, "open_files", "max_open_files"));

@@ -32,6 +32,12 @@ const struct verb verbs[] = {
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl thaw web" },
 	{ .name = "reset", .method = METHOD_SANDBOX_RESET, .run = cmd_reset_run, .operands = "ID",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl reset web && sandboxctl start web" },
+	{ .name = "update", .method = METHOD_SANDBOX_UPDATE, .run = cmd_update_run, .operands = "ID",
+		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1,
+		.notes = "A line for each change: the member, its value before and now, and whether its process has it already or comes by it with the next start.\n"
+			 "--limit NAME=SIZE changes one limit, --label NAME=TEXT (as often as needed) gives all its labels.",
+		.own = { { .name = "now", .help = "restart it, with its state, if something waits for the next start" } },
+		.example = "sandboxctl update web --limit max_memory=256M --max-execution-ms 60000" },
 	{ .name = "explain", .method = METHOD_SANDBOX_EXPLAIN, .run = cmd_explain_run, .operands = "ID | GROUP",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1,
 		.notes = "A line is a time and a sentence; the last one says what it is now and what comes next. Of a group the\n"

@@ -59,6 +59,7 @@ int cmd_restart_run(struct ctl *s);
 int cmd_freeze_run(struct ctl *s);
 int cmd_thaw_run(struct ctl *s);
 int cmd_reset_run(struct ctl *s);
+int cmd_update_run(struct ctl *s);
 int cmd_explain_run(struct ctl *s);
 int cmd_profile_list_run(struct ctl *s);
 int cmd_profile_show_run(struct ctl *s);

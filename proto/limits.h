@@ -168,6 +168,9 @@
 #define LIMIT_LOG_LINE_BYTES  4096 /* longer lines are split and say so */
 #define LIMIT_LOG_READ_BYTES_PER_TURN (64u << 10)
 #define LIMIT_LAST_WORDS_BYTES 512
+#define LIMIT_PROCESS_OWN_BYTES (1u << 20) /* of each process but the first that isn't counted where there is no cgroup: a fork shares its memory until
+                                            * somebody writes to it (an idle host has less than half of it), and the kernel counts it for both */
+#define LIMIT_SAMPLE_US       2000 /* of a tick of 125 ms that looks at what sandboxes use may take, and one look more: 1.6 per cent of a processor */
 #define LIMIT_USAGE_PROCESSES 1024 /* of one sandbox that usage adds up, and threads of one process: some 20 us each */
 
 /* ---- defaults of a sandbox (FEATURES E1, DESIGN 6 and 7) ---- */

@@ -47,6 +47,7 @@ struct control_begin {
 	uint16_t n_administrators, n_operators;
 	uint16_t n_administrator_groups, n_operator_groups;
 	uint16_t has_faults;        /* --fault was given */
+	uint16_t lets_exceed;       /* --weaken leaves a limit of memory or processes out: control doesn't make up for it */
 	uint32_t daemon_uid;        /* the spawner's: always an administrator */
 	uint32_t max_sandboxes, max_jobs;
 	uint32_t max_sandboxes_per_owner, max_jobs_per_owner; /* totals of each owner, 0: no limit */
@@ -106,6 +107,9 @@ enum spawner_op {
 	SPAWNER_PROMOTE,    /* sandbox, generation of the candidate; fd: sealed spec, kept with it -> OK | ERROR (ESRCH: it isn't there, or not born; nothing has changed).
 	                       The state that is kept is dropped; what is stored in the folder of the process before moves along */
 	SPAWNER_DISCARD,    /* sandbox, generation of the candidate, 0: whichever -> OK | ERROR ESRCH. It is killed, and nothing more is told of it */
+	SPAWNER_LIMIT,      /* sandbox, generation, limits; fd: sealed spec, kept once the limits are found to be allowed -> OK (value: SPAWNER_LIMIT_* that its process
+	                       goes on without, status = why the first of them) | ERROR (EPERM: above a ceiling; ESRCH: gone, or another generation;
+	                       EAGAIN: not born): nothing is changed, nothing kept */
 	SPAWNER_REQUEST__N,
 
 	/* ---- replies ---- */
@@ -138,6 +142,13 @@ enum spawner_signal { SPAWNER_SIGNAL_KILL = 1, /* SIGKILL to the host and its pr
 	SPAWNER_SIGNAL_FREEZE,                 /* SIGSTOP to every process of the sandbox; ERROR EAGAIN: not all could be, all run on */
 	SPAWNER_SIGNAL_THAW,                   /* SIGCONT to them */
 	SPAWNER_SIGNAL_TIME };                 /* HOST_ATTENTION_SIGNAL, with the value HOST_ATTENTION_TIME */
+
+/* What a LIMIT changes; the bits of its answer. */
+#define SPAWNER_LIMIT_MEMORY     0x01u
+#define SPAWNER_LIMIT_FILE_SIZE  0x02u
+#define SPAWNER_LIMIT_PROCESSES  0x04u
+#define SPAWNER_LIMIT_OPEN_FILES 0x08u
+#define SPAWNER_LIMIT_CPU        0x10u
 
 enum spawner_job { SPAWNER_JOB_COMPILE_C = 1 };
 

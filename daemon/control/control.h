@@ -21,6 +21,7 @@ struct rpc_keys;     /* daemon/front/rpc_key.h */
 struct durable;      /* daemon/sandbox/durable.h: what is on disk */
 struct doctor;       /* daemon/doctor/doctor.h */
 struct rpc_act;      /* daemon/front/rpc.h */
+struct sampler;      /* daemon/sandbox/sampler.h: looks at what runs */
 struct owners;       /* daemon/sandbox/owners.h: totals per owner */
 
 struct control {
@@ -36,6 +37,7 @@ struct control {
 	struct rpc_keys *keys;      /* NULL: no outcomes are kept (tests) */
 	struct durable *durable;
 	struct owners *owners;      /* NULL: nothing is counted (tests) */
+	struct sampler *sampler;    /* NULL: nobody looks (tests) */
 	struct doctor *doctor;      /* NULL: no examination is at work */
 	struct audit *audit;        /* daemon/observe/audit.h; NULL: nothing is recorded (tests) */
 	void (*acted)(struct control *c, const struct rpc_act *act); /* rpc.h; NULL: nobody wants to know (tests) */

@@ -41,6 +41,7 @@ rpc_handler *const rpc_handlers[METHOD__N] = {
 	[METHOD_SANDBOX_FREEZE] = sandbox_freeze_request,
 	[METHOD_SANDBOX_THAW] = sandbox_thaw_request,
 	[METHOD_SANDBOX_RESET] = sandbox_reset_request,
+	[METHOD_SANDBOX_UPDATE] = sandbox_update_request,
 	[METHOD_SANDBOX_EXPLAIN] = sandbox_explain_request,
 	[METHOD_SANDBOX_LIST] = sandbox_list,
 	[METHOD_SANDBOX_INFO] = sandbox_info,

@@ -230,6 +230,14 @@ const struct rpc_done *sandbox_reset_request(struct control *c, struct rpc_reque
 	return taken;
 }
 
+const struct rpc_done *sandbox_update_request(struct control *c, struct rpc_request *r)
+{
+	struct err e = ERR_INIT;
+	struct sandbox *sb = handler_sandbox(c, r, &e);
+
+	return sb ? sandbox_update(sb, r) : rpc_error(r, &e, NULL);
+}
+
 const struct rpc_done *sandbox_explain_request(struct control *c, struct rpc_request *r)
 {
 	struct err e = ERR_INIT;

@@ -17,6 +17,7 @@
 #include "daemon/sandbox/durable.h"
 #include "daemon/sandbox/owners.h"
 #include "daemon/sandbox/registry.h"
+#include "daemon/sandbox/sampler.h"
 #include "daemon/sandbox/sandbox.h"
 #include "daemon/control/shutdown.h"
 #include "daemon/control/spawner_link.h"
@@ -100,6 +101,7 @@ static void notice(void *ctx, const struct spawner_message *message, int *fds, s
 	case SPAWNER_FORGET:
 	case SPAWNER_START:
 	case SPAWNER_SIGNAL:
+	case SPAWNER_LIMIT:
 	case SPAWNER_ACK_EXIT:
 	case SPAWNER_JOB:
 	case SPAWNER_JOB_KILL:
@@ -198,9 +200,10 @@ static int control_start(struct control *c, struct err *e)
 		return -1;
 	c->registry = registry_new();
 	c->owners = owners_new();
+	c->sampler = sampler_new(c);
 	c->events = events_new(c->begin.incarnation);
 	c->audit = audit_new(c->begin.incarnation);
-	if (!c->registry || !c->owners || !c->events || !c->audit)
+	if (!c->registry || !c->owners || !c->sampler || !c->events || !c->audit)
 		return err_set(e, ERR_INTERNAL, "no memory");
 	if (durable_new(c, e) < 0 || storage_start(c->loop, c->begin.state_dir, &c->storage, e) < 0)
 		return -1;
@@ -240,6 +243,7 @@ int main(int argc, char **argv)
 	uv_run(control.loop, UV_RUN_DEFAULT);
 	durable_free(&control);
 	control.owners = owners_free(control.owners);
+	control.sampler = sampler_free(control.sampler);
 	events_free(control.events);
 	audit_free(control.audit);
 	return 0;

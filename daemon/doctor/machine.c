@@ -41,9 +41,9 @@ static const struct machine_remedy remedies[PROTECTION__N] = {
 	[PROTECTION_FILES] = { "files are kept apart by user and mount namespace alone", "a kernel of 5.13 or later with CONFIG_SECURITY_LANDLOCK, and landlock in lsm=; 6.12 for both scopes" },
 	[PROTECTION_SYSTEM_CALLS] = { "the whole kernel is within reach of module code", "a kernel with CONFIG_SECCOMP_FILTER" },
 	[PROTECTION_NEW_CODE] = { "module code can write code and run it", "Linux 6.3 or later (PR_SET_MDWE)" },
-	[PROTECTION_TREE_MEMORY] = { "memory is limited per process, not per sandbox", CGROUP_V2 },
+	[PROTECTION_TREE_MEMORY] = { "memory is limited per process; of a whole sandbox it is looked at now and then, and who has too much is killed", CGROUP_V2 },
 	[PROTECTION_TREE_PROCESSES] = { "processes are counted per user or namespace, not per sandbox", CGROUP_V2 },
-	[PROTECTION_TREE_CPU] = { "a busy sandbox takes as much processor time as others leave", CGROUP_V2 },
+	[PROTECTION_TREE_CPU] = { "max_cpu_percentage isn't enforced: a busy sandbox takes as much processor time as others leave", CGROUP_V2 },
 	[PROTECTION_TREE_END] = { "what a sandbox forked and took out of its process group outlives it", "profile medium or high, where the pid namespace ends it; " USER_NS },
 };
 

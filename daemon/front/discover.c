@@ -31,7 +31,7 @@ static const struct {
 		"{id: s, group: s~, significant: b, status: s, status_reason: s~, owner: i, module: s~, version: i~, abi: s~, state_version: i~, sha256: s~, created_at: i, updated_at: i, pid: i~,"
 		" generation: i~, started_at: i~, host: {build: s, older: b}~, state_from: s~, state_kept: b, persist: b, durable: b, restart: s, start_timeout_ms: i, shutdown_ms: i, heartbeat_ms: i, max_execution_ms: i, restart_state: s, profile: s, profile_fingerprint: s~, audit_level: s, address_space: s,"
 		" strict: b, probation_ms: i, keep_versions: i, probation: {version: i, back_to: i, ends_in_ms: i, acknowledged_since: i}~,"
-		" limits: {max_memory: w, max_file_size: w, max_processes: i, max_open_files: i, max_cpu_percentage: i}, labels: o, config: o,"
+		" limits: {max_memory: w, max_file_size: w, max_processes: i, max_open_files: i, max_cpu_percentage: i}, pending: [s], labels: o, config: o,"
 		" restart_count: i, budget: $budget~, budget_of: s~, backoff: o~,"
 		" next_restart_in_ms: i~, next: s~, frozen: {mechanism: s}~, last_exit: $last_exit~,"
 		" queue: {waiting: i, running: i, max: i, done: i, failed: i}, versions: [$version], functions: [$function]~, timers: [s]~, state: a, own_save: b~,"
@@ -82,13 +82,14 @@ static const char *const results[METHOD__N] = {
 	[METHOD_SANDBOX_FREEZE] = "$sandbox",
 	[METHOD_SANDBOX_THAW] = "$sandbox",
 	[METHOD_SANDBOX_RESET] = "$sandbox",
+	[METHOD_SANDBOX_UPDATE] = "{id: s, changes: [{member: s, effect: s, from?: a, to?: a, why?: s}], pending: [s]}",
 	[METHOD_SANDBOX_EXPLAIN] = ("{id: s, status: s, status_reason: s~, next: s~, forgotten: i, decisions: [{at: i, kind: s, text: s, generation?: i,"
 				    " version?: i, used?: i, allowed?: i, period_ms?: i, delay_ms?: i, jitter_ms?: i}]}"),
 	[METHOD_SANDBOX_LIST] = "{sandboxes: [$row], next: s~}",
 	[METHOD_SANDBOX_INFO] = "$sandbox",
 	[METHOD_SANDBOX_USAGE] = ("{id: s, pid: i, generation: i, uptime_ms: i, memory: {anon: i, file: i, shared: i, peak: i, limit: i}, processes: i,"
 				  " max_processes: i, threads: i, cpu: {time_us: i, percent: n, over_ms: i}, open_files: i~, max_open_files: i,"
-				  " queue: {waiting: i, running: i, max: i, done: i, failed: i}, complete: b, by: s}"),
+				  " queue: {waiting: i, running: i, max: i, done: i, failed: i}, percent: {memory: i, processes: i, open_files: i~, queue: i}, complete: b, by: s}"),
 	[METHOD_SANDBOX_SECURITY] = "{id: s, profile: s, profile_fingerprint: s~, audit_level: s, strict: b, generation: i, missing: [s], exposure: n, rating: s, security: [$protection]}",
 	[METHOD_SANDBOX_CALL] = "{result: a, version: i}",
 	[METHOD_SANDBOX_CAST] = "{taken: b, version: i}",

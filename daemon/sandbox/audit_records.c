@@ -80,24 +80,17 @@ void audit_call(struct sandbox *sb, uint64_t generation, const char *call, const
 
 void audit_exit(struct sandbox *sb)
 {
-	static const struct {
-		const char *reason, *limit;
-	} limits[] = { { "oom", "max_memory" }, { "time", "max_execution_ms" }, { "signal SIGXFSZ", "max_file_size" } };
 	const struct last_exit *x = &sb->last_exit;
+	const char *limit = exit_limit(x);
 	struct json_out *o;
 
-	if (spec_audit(&sb->spec) == POLICY_AUDIT_NONE)
+	if (!limit || spec_audit(&sb->spec) == POLICY_AUDIT_NONE)
 		return;
-	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-		if (strcmp(x->reason, limits[i].reason) != 0)
-			continue;
-		o = audit_begin(sb->control->audit, "denied.limit", sb->spec.id, sb->spec.owner, sb->spec.owner, x->version);
-		if (!o)
-			return;
-		json_out_u64(o, "generation", x->generation);
-		json_out_text(o, "limit", limits[i].limit);
-		json_out_text(o, "message", x->text);
-		events_end(sb->control->audit->events);
+	o = audit_begin(sb->control->audit, "denied.limit", sb->spec.id, sb->spec.owner, sb->spec.owner, x->version);
+	if (!o)
 		return;
-	}
+	json_out_u64(o, "generation", x->generation);
+	json_out_text(o, "limit", limit);
+	json_out_text(o, "message", x->text);
+	events_end(sb->control->audit->events);
 }

@@ -535,7 +535,7 @@ void durable_found(struct sandbox *sb, const struct database_row *row)
 	sb->disk.state = sb->life.state;
 	if (row)
 		differs = row->wanted != sb->disk.wanted || (sb->disk.kept_there && strcmp(row->state_sha256, sb->disk.state_sha256) != 0) ||
-			!spec_same_versions(sb, row->spec, row->spec_size);
+			!spec_as_written(sb, row->spec, row->spec_size);
 	if (has_stop_state(sb) && (!is_down || !row || row->wanted || !row->state_sha256[0])) {
 		state_take(sb);
 		differs = true;

@@ -52,6 +52,9 @@ static void reason_of(struct last_exit *x, const struct host *h, const struct sp
 		(void)snprintf(x->text, sizeof x->text, "%s", h->kill_text);
 	} else if (h && h->killed) {
 		(void)snprintf(x->reason, sizeof x->reason, "%s", life_kill_text(killed));
+	} else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ) {
+		(void)snprintf(x->reason, sizeof x->reason, "file_size");
+		(void)snprintf(x->text, sizeof x->text, "it wrote beyond max_file_size");
 	} else if (WIFSIGNALED(status)) {
 		(void)snprintf(x->reason, sizeof x->reason, "signal SIG%s", signal_text(WTERMSIG(status)));
 	} else if (WEXITSTATUS(status) == 0) {
@@ -91,6 +94,18 @@ static void death_text(struct last_exit *x, const struct host_death *d)
 		(void)snprintf(x->text + n, sizeof x->text - (size_t)n, ": %s", text);
 }
 
+const char *exit_limit(const struct last_exit *x)
+{
+	static const struct {
+		const char *reason, *limit;
+	} limits[] = { { "oom", "max_memory" }, { "pids", "max_processes" }, { "time", "max_execution_ms" }, { "file_size", "max_file_size" } };
+
+	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+		if (strcmp(x->reason, limits[i].reason) == 0)
+			return limits[i].limit;
+	return NULL;
+}
+
 void exit_describe(struct last_exit *x, const struct host *h, const struct spawner_message *m, enum life_kill killed)
 {
 	x->wait_status = status_of(h, m->status);
@@ -100,6 +115,21 @@ void exit_describe(struct last_exit *x, const struct host *h, const struct spawn
 	reason_of(x, h, m, killed);
 	if (h && h->has_death)
 		death_text(x, &h->death);
+}
+
+/* It ended by a limit: so that is told too. */
+static void limit_event(const struct sandbox *sb)
+{
+	const char *limit = exit_limit(&sb->last_exit);
+	struct json_out *o = limit ? events_begin(sb->control->events, "sandbox.limit_exceeded", sb->spec.id, sb->spec.owner) : NULL;
+
+	if (!o)
+		return;
+	json_out_text(o, "limit", limit);
+	json_out_text(o, "text", sb->last_exit.text);
+	json_out_u64(o, "generation", sb->last_exit.generation);
+	json_out_bool(o, "killed", true);
+	events_end(sb->control->events);
 }
 
 static void exit_event(const struct sandbox *sb)
@@ -138,6 +168,7 @@ void exit_record(struct sandbox *sb, const struct spawner_message *m, unsigned h
 			h ? h->pid : m->pid, held == HOST_LINK_STDOUT ? "stdout" : held == HOST_LINK_STDERR ? "stderr" : "stdout and stderr");
 	sandbox_keep_ring(sb);
 	exit_event(sb);
+	limit_event(sb);
 	audit_exit(sb);
 	log_info("sandbox=%s pid=%d ended after %lld ms: %s%s%s", sb->spec.id, h ? h->pid : m->pid, (long long)x->uptime_ms, x->reason,
 		x->text[0] ? ": " : "", x->text);

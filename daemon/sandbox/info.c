@@ -137,11 +137,8 @@ static void process_json(const struct sandbox *sb, struct json_out *o)
 static void limits_json(const struct host_limits *l, struct json_out *o)
 {
 	json_out_object(o, "limits");
-	json_out_u64(o, "max_memory", l->max_memory_bytes ? l->max_memory_bytes : DEFAULT_MAX_MEMORY_BYTES);
-	json_out_u64(o, "max_file_size", l->max_file_size_bytes ? l->max_file_size_bytes : DEFAULT_MAX_FILE_SIZE_BYTES);
-	json_out_u64(o, "max_processes", l->max_processes ? l->max_processes : DEFAULT_MAX_PROCESSES);
-	json_out_u64(o, "max_open_files", l->max_open_files ? l->max_open_files : DEFAULT_MAX_OPEN_FILES);
-	json_out_u64(o, "max_cpu_percentage", l->max_cpu_percentage ? l->max_cpu_percentage : DEFAULT_MAX_CPU_PERCENTAGE);
+	for (int i = 0; i < SPEC_LIMIT__N; i++)
+		json_out_u64(o, spec_limit_name((enum spec_limit)i), spec_limit(l, (enum spec_limit)i));
 	json_out_object_end(o);
 }
 
@@ -178,6 +175,7 @@ static void policy_json(const struct sandbox *sb, struct json_out *o)
 	json_out_u64(o, "probation_ms", sb->spec.probation_ms);
 	json_out_u64(o, "keep_versions", sb->spec.keep_versions);
 	limits_json(&sb->spec.limits, o);
+	pending_json(sb, o, "pending");
 	json_out_raw(o, "labels", sb->spec.labels, strlen(sb->spec.labels));
 	json_out_raw(o, "config", sb->spec.config, strlen(sb->spec.config));
 	json_out_u64(o, "restart_count", sandbox_restarts(sb));
@@ -324,10 +322,10 @@ static void usage_json(struct sandbox *sb, const struct usage *u, bool by_cgroup
 	json_out_u64(o, "file", u->file_bytes);
 	json_out_u64(o, "shared", u->shared_bytes);
 	json_out_u64(o, "peak", u->peak_bytes);
-	json_out_u64(o, "limit", l->max_memory_bytes ? l->max_memory_bytes : DEFAULT_MAX_MEMORY_BYTES);
+	json_out_u64(o, "limit", spec_limit(l, SPEC_LIMIT_MEMORY));
 	json_out_object_end(o);
 	json_out_u64(o, "processes", u->processes);
-	json_out_u64(o, "max_processes", l->max_processes ? l->max_processes : DEFAULT_MAX_PROCESSES);
+	json_out_u64(o, "max_processes", spec_limit(l, SPEC_LIMIT_PROCESSES));
 	json_out_u64(o, "threads", u->threads);
 	json_out_object(o, "cpu");
 	json_out_u64(o, "time_us", u->cpu_us);
@@ -338,8 +336,17 @@ static void usage_json(struct sandbox *sb, const struct usage *u, bool by_cgroup
 		json_out_i64(o, "open_files", u->open_files);
 	else
 		json_out_null(o, "open_files");
-	json_out_u64(o, "max_open_files", l->max_open_files ? l->max_open_files : DEFAULT_MAX_OPEN_FILES);
+	json_out_u64(o, "max_open_files", spec_limit(l, SPEC_LIMIT_OPEN_FILES));
 	calls_json(&sb->calls, o);
+	json_out_object(o, "percent");
+	json_out_u64(o, "memory", sample_percent(u->anon_bytes + u->shared_bytes, spec_limit(l, SPEC_LIMIT_MEMORY)));
+	json_out_u64(o, "processes", sample_percent(u->processes > u->threads ? u->processes : u->threads, spec_limit(l, SPEC_LIMIT_PROCESSES)));
+	if (u->open_files >= 0)
+		json_out_u64(o, "open_files", sample_percent((uint64_t)u->most_open_files, spec_limit(l, SPEC_LIMIT_OPEN_FILES)));
+	else
+		json_out_null(o, "open_files");
+	json_out_u64(o, "queue", sample_percent(sb->calls.waiting.n, sb->calls.max_waiting));
+	json_out_object_end(o);
 	json_out_bool(o, "complete", !u->is_partial);
 	json_out_text(o, "by", by_cgroup ? "cgroup" : "proc");
 	json_out_object_end(o);
@@ -347,10 +354,19 @@ static void usage_json(struct sandbox *sb, const struct usage *u, bool by_cgroup
 	h->usage_at_us = now_us;
 }
 
-const struct rpc_done *answer_usage(struct rpc_request *r, struct sandbox *sb)
+bool sandbox_usage_now(const struct sandbox *sb, struct usage *ret, bool *ret_by_cgroup)
 {
 	/* Where there is no pid namespace, what the host's children leave behind comes to the spawner. */
 	pid_t orphans_of = sb->control->begin.is_root ? sb->control->begin.spawner_pid : 0;
+
+	if (!sb->host || sb->host->pid <= 0 || !usage_read("/proc", sb->host->pid, orphans_of, ret))
+		return false;
+	*ret_by_cgroup = sb->host->leaf[0] && usage_read_cgroup(sb->control->begin.cgroup_dir, sb->host->leaf, ret);
+	return true;
+}
+
+const struct rpc_done *answer_usage(struct rpc_request *r, struct sandbox *sb)
+{
 	struct buf b = BUF_INIT;
 	struct json_out o = json_out_to(&b);
 	const struct rpc_done *done;
@@ -358,11 +374,10 @@ const struct rpc_done *answer_usage(struct rpc_request *r, struct sandbox *sb)
 	struct usage u;
 	bool by_cgroup;
 
-	if (!sb->host || sb->host->pid <= 0 || !usage_read("/proc", sb->host->pid, orphans_of, &u)) {
+	if (!sandbox_usage_now(sb, &u, &by_cgroup)) {
 		err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s: there is no process that could use anything", sb->spec.id, life_state_text(sb->life.state));
 		return rpc_error(r, &e, NULL);
 	}
-	by_cgroup = sb->host->leaf[0] && usage_read_cgroup(sb->control->begin.cgroup_dir, sb->host->leaf, &u);
 	usage_json(sb, &u, by_cgroup, &o);
 	done = rpc_result_raw(r, buf_text(&b), b.size);
 	buf_fini(&b);

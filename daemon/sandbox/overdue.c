@@ -131,3 +131,10 @@ void overdue_update(struct sandbox *sb)
 	if (!uv_is_active((uv_handle_t *)&sb->overdue.timer))
 		arm(sb, sb->overdue.since_ms + (int64_t)sb->spec.max_execution_ms - clock_monotonic_ms());
 }
+
+void overdue_changed(struct sandbox *sb)
+{
+	uv_timer_stop(&sb->overdue.timer);
+	sb->overdue.stage = OVERDUE_NOT;
+	overdue_update(sb);
+}

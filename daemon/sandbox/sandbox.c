@@ -98,6 +98,7 @@ static void sandbox_free(struct sandbox *sb)
 	(void)shared_text_free(sb->module);
 	(void)shared_text_free(sb->security);
 	sb->magic = 0;
+	sample_forget(sb);
 	free(sb);
 }
 

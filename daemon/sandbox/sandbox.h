@@ -17,11 +17,13 @@
  *   owned.c     what it counts in its owner's totals; owners.c has these
  *   freeze.c    its processes are stopped and go on
  *   watch.c     the heartbeat
+ *   sampler.c   what it uses, against its limits
  *   overdue.c   the longest that a call may run
  *   explain.c   the decision log
  *   look.c      its state and schema for people
  *   history.c   what each version has done, and the states that they were left with
  *   updated.c   when it was last changed
+ *   update.c    what was asked for is changed
  *   restore.c   it comes back after a restart of the machine
  *   info.c      shows it
  * Loop thread only. */
@@ -39,6 +41,7 @@
 #include "daemon/sandbox/durable.h"
 #include "daemon/sandbox/left_states.h"
 #include "daemon/sandbox/owned.h"
+#include "daemon/sandbox/sampler.h"
 #include "daemon/control/control.h"
 #include "daemon/sandbox/host_link.h"
 #include "daemon/front/rpc.h"
@@ -51,6 +54,8 @@
 #include "proto/profile.h"
 
 #define PROFILE_BYTES (LIMIT_PROFILE_NAME_BYTES + 1)
+
+struct usage;
 
 struct spec {
 	char id[LIMIT_ID_BYTES + 1];
@@ -258,6 +263,8 @@ struct sandbox {
 	uint32_t group_restarts;         /* counted by its group */
 	uint32_t asked_restarts;         /* requested ones: in no budget */
 	struct updated updated;          /* updated.c */
+	struct update *update;           /* at work; NULL: none is */
+	uint32_t next_start;             /* members that were changed and that its process doesn't have: bits of update.c */
 	struct {
 		struct budget budget;    /* those of them that are in its group's window, or were; the streak */
 		int64_t due_ms;          /* it waits for its restart until then; 0: it doesn't */
@@ -285,6 +292,7 @@ struct sandbox {
 		int64_t since_ms, told_ms; /* monotonic */
 		int64_t stood_ms;        /* its time stands still since then; 0: it runs */
 	} overdue;
+	struct sample sample;            /* sampler.c */
 	uv_timer_t life_timer, txn_timer, call_timer;
 	unsigned open_handles;
 	bool gone;                       /* out of the registry */
@@ -319,15 +327,25 @@ void sandbox_logs_begin(struct control *c);               /* of all that are in 
 
 /* ---- spec.c ---- */
 int spec_from_request(struct spec *s, const struct control *c, const struct rpc_request *r, struct err *e);
+/* A profile that is there, and that whoever asks may have, with the audit level that stands in the spec. */
+int spec_profile_set(struct spec *s, const char *name, const struct rpc_request *r, struct err *e);
 enum policy_audit spec_audit(const struct spec *s); /* what of it is recorded in the audit trail */
 int spec_check_object(const struct spec *s, size_t bytes, struct err *e); /* may its profile have a module of that size? */
 int spec_check_profile(const struct spec *s, struct err *e);              /* is its profile there? Else what to do */
 void spec_fini(struct spec *s);
+/* The members of `limits`; 1u << one of them is its SPAWNER_LIMIT_ bit. */
+enum spec_limit { SPEC_LIMIT_MEMORY, SPEC_LIMIT_FILE_SIZE, SPEC_LIMIT_PROCESSES, SPEC_LIMIT_OPEN_FILES, SPEC_LIMIT_CPU, SPEC_LIMIT__N };
+const char *spec_limit_name(enum spec_limit which);
+uint64_t spec_limit(const struct host_limits *l, enum spec_limit which); /* the default where none was given */
+/* What stands in the object goes into *l, within the ceilings; the others stay. */
+int spec_limits_read(struct host_limits *l, const struct control_begin *b, struct json_span object, struct err *e);
+int spec_labels_check(struct json_span object, struct err *e);
+enum life_restart spec_restart(const char *text);
 /* The text that the spawner and the registry keep: everything a new control must know. WITH_CANDIDATE: a commit may follow. AS_COMMITTED: as
  * if it had. Allocated; NULL with err. */
 enum spec_form { SPEC_PLAIN, SPEC_WITH_CANDIDATE, SPEC_AS_COMMITTED, SPEC_PROMOTED /* with the candidate's process, too */ };
 char *spec_text(const struct sandbox *sb, enum spec_form form, size_t *ret_size, struct err *e);
-bool spec_same_versions(const struct sandbox *sb, const char *json, size_t size); /* as in this text? */
+bool spec_as_written(const struct sandbox *sb, const char *json, size_t size); /* versions and time of the last change: as in this text? */
 /* The sealed memfd that holds everything a new control must know; -1 with err. */
 int spec_memfd(const struct sandbox *sb, enum spec_form form, struct err *e);
 int spec_load(struct sandbox *sb, const char *json, size_t size, struct err *e);        /* into a sandbox_new'ed one */
@@ -356,6 +374,14 @@ void sandbox_counted_clear(struct sandbox *sb);                           /* its
 void updated_note(struct sandbox *sb);      /* before it is kept or written: something may have changed */
 void updated_save(const struct sandbox *sb, struct json_out *o);
 void updated_load(struct sandbox *sb, struct json_span saved); /* the spec, once all else of it is loaded */
+
+void updated_now(struct sandbox *sb);       /* what was asked for has changed */
+
+/* ---- update.c ---- */
+const struct rpc_done *sandbox_update(struct sandbox *sb, struct rpc_request *r);
+void pending_json(const struct sandbox *sb, struct json_out *o, const char *key); /* names of what the next start brings */
+void pending_save(const struct sandbox *sb, struct json_out *o);
+void pending_load(struct sandbox *sb, struct json_span saved);
 
 /* ---- explain.c ---- */
 void explain_step(struct sandbox *sb, const struct life *before, const struct life_event *ev, const struct life_actions *a);
@@ -394,6 +420,7 @@ void watch_heard(struct sandbox *sb, uint64_t answers); /* its host has sent som
 /* ---- overdue.c ---- */
 void overdue_init(struct sandbox *sb);
 void overdue_update(struct sandbox *sb);    /* a call was sent or answered; its state or its host may have changed */
+void overdue_changed(struct sandbox *sb);   /* max_execution_ms: holds for the call that runs too */
 
 /* ---- start.c ---- */
 void sandbox_start(struct sandbox *sb, enum life_from from);
@@ -450,6 +477,7 @@ void sandbox_exited(struct sandbox *sb, const struct spawner_message *m);
 void exit_describe(struct last_exit *x, const struct host *h, const struct spawner_message *m, enum life_kill killed);
 /* held: of host_link_drain. */
 void exit_record(struct sandbox *sb, const struct spawner_message *m, unsigned held); /* fills last_exit and tells it; the life isn't told */
+const char *exit_limit(const struct last_exit *x); /* the limit that it ended by; NULL: by none */
 void last_exit_json(const struct sandbox *sb, struct json_out *o, const char *key);
 
 /* ---- sandbox_txn.c ---- */
@@ -502,6 +530,7 @@ void sandbox_info_json(const struct sandbox *sb, struct json_out *o);
 const char *sandbox_status_text(const struct sandbox *sb);
 void sandbox_row_json(const struct sandbox *sb, struct json_out *o);
 void sandbox_tree_row_json(const struct sandbox *sb, struct json_out *o); /* with its budget */
+bool sandbox_usage_now(const struct sandbox *sb, struct usage *ret, bool *ret_by_cgroup); /* false: it has no process */
 const struct rpc_done *answer_usage(struct rpc_request *r, struct sandbox *sb);
 const struct rpc_done *answer_security(struct rpc_request *r, const struct sandbox *sb);
 const struct rpc_done *answer_info(struct rpc_request *r, const struct sandbox *sb);

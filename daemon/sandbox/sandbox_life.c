@@ -249,6 +249,7 @@ static void sandbox_apply(struct sandbox *sb, const struct life_actions *a)
 		sandbox_gone(sb);
 	refuse_calls(sb);
 	watch_update(sb);
+	sample_update(sb);
 	sandbox_pump(sb);
 }
 

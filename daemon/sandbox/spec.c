@@ -32,14 +32,28 @@ static const struct limit_row {
 	size_t offset;
 	bool wide;       /* uint64_t, else uint32_t */
 	int64_t min;
-} limit_rows[] = {
-	{ "max_memory", offsetof(struct host_limits, max_memory_bytes), true, 1 << 20 },
-	{ "max_file_size", offsetof(struct host_limits, max_file_size_bytes), true, 1 << 10 },
-	{ "max_processes", offsetof(struct host_limits, max_processes), false, 1 },
-	{ "max_open_files", offsetof(struct host_limits, max_open_files), false, 16 },
-	{ "max_cpu_percentage", offsetof(struct host_limits, max_cpu_percentage), false, 1 },
+	uint64_t usual;
+} limit_rows[SPEC_LIMIT__N] = {
+	[SPEC_LIMIT_MEMORY] = { "max_memory", offsetof(struct host_limits, max_memory_bytes), true, 1 << 20, DEFAULT_MAX_MEMORY_BYTES },
+	[SPEC_LIMIT_FILE_SIZE] = { "max_file_size", offsetof(struct host_limits, max_file_size_bytes), true, 1 << 10, DEFAULT_MAX_FILE_SIZE_BYTES },
+	[SPEC_LIMIT_PROCESSES] = { "max_processes", offsetof(struct host_limits, max_processes), false, 1, DEFAULT_MAX_PROCESSES },
+	[SPEC_LIMIT_OPEN_FILES] = { "max_open_files", offsetof(struct host_limits, max_open_files), false, 16, DEFAULT_MAX_OPEN_FILES },
+	[SPEC_LIMIT_CPU] = { "max_cpu_percentage", offsetof(struct host_limits, max_cpu_percentage), false, 1, DEFAULT_MAX_CPU_PERCENTAGE },
 };
-#define N_LIMIT_ROWS (sizeof limit_rows / sizeof limit_rows[0])
+#define N_LIMIT_ROWS ((size_t)SPEC_LIMIT__N)
+
+const char *spec_limit_name(enum spec_limit which)
+{
+	return limit_rows[which].name;
+}
+
+uint64_t spec_limit(const struct host_limits *l, enum spec_limit which)
+{
+	const char *at = (const char *)l + limit_rows[which].offset;
+	uint64_t n = limit_rows[which].wide ? *(const uint64_t *)(const void *)at : *(const uint32_t *)(const void *)at;
+
+	return n ? n : limit_rows[which].usual;
+}
 
 static uint64_t limit_ceiling(const struct control_begin *b, size_t row)
 {
@@ -48,7 +62,7 @@ static uint64_t limit_ceiling(const struct control_begin *b, size_t row)
 	return ceilings[row];
 }
 
-static int limits_from_json(struct host_limits *l, const struct control_begin *b, struct json_span object, struct err *e)
+int spec_limits_read(struct host_limits *l, const struct control_begin *b, struct json_span object, struct err *e)
 {
 	struct json_span key, value;
 	struct json_iter it;
@@ -90,7 +104,7 @@ static int limits_from_json(struct host_limits *l, const struct control_begin *b
 	return 0;
 }
 
-static int labels_check(struct json_span object, struct err *e)
+int spec_labels_check(struct json_span object, struct err *e)
 {
 	struct json_span key, value;
 	struct json_iter it = json_iter_begin(object);
@@ -115,7 +129,7 @@ static char *span_dup(struct json_span v)
 	return v.at ? strndup(v.at, v.size) : strdup("{}");
 }
 
-static enum life_restart restart_from_text(const char *text)
+enum life_restart spec_restart(const char *text)
 {
 	for (int i = 0; text && i < LIFE_RESTART__N; i++)
 		if (strcmp(text, life_restart_text((enum life_restart)i)) == 0)
@@ -123,24 +137,30 @@ static enum life_restart restart_from_text(const char *text)
 	return LIFE_PERMANENT;
 }
 
+int spec_profile_set(struct spec *s, const char *name, const struct rpc_request *r, struct err *e)
+{
+	const struct policy *p = profile_policy(profile_wanted(name, e));
+
+	if (!p)
+		return err_about(e, "profile", -1);
+	if (p->administrators_only && strcmp(s->profile, p->name) != 0 && !rpc_is_admin(r))
+		return err_set(e, ERR_DENIED, "profile %s is for administrators", p->name);
+	if (s->own_audit && s->audit < p->audit && !rpc_is_admin(r)) {
+		err_set(e, ERR_DENIED, "audit_level %s is below %s, that of profile %s: only administrators may lower it", policy_audit_text(s->audit),
+			policy_audit_text(p->audit), p->name);
+		return err_about(e, "audit_level", -1);
+	}
+	(void)snprintf(s->profile, sizeof s->profile, "%s", p->name);
+	return 0;
+}
+
 /* Which of the profiles, if its sandbox may have it; and how much of it is recorded. */
 static int profile_from_request(struct spec *s, const struct rpc_request *r, struct err *e)
 {
 	const char *name = rpc_text(r, "profile"), *audit = rpc_text(r, "audit_level");
-	const struct policy *p = profile_policy(profile_wanted(name ? name : "medium", e));
 
-	if (!p)
-		return err_about(e, "profile", -1);
-	if (p->administrators_only && !rpc_is_admin(r))
-		return err_set(e, ERR_DENIED, "profile %s is for administrators", p->name);
-	(void)snprintf(s->profile, sizeof s->profile, "%s", p->name);
 	s->own_audit = audit && policy_audit_from_text(audit, strlen(audit), &s->audit);
-	if (s->own_audit && s->audit < p->audit && !rpc_is_admin(r)) {
-		err_set(e, ERR_DENIED, "audit_level %s is below %s, that of profile %s: only administrators may lower it", audit,
-			policy_audit_text(p->audit), p->name);
-		return err_about(e, "audit_level", -1);
-	}
-	return 0;
+	return spec_profile_set(s, name ? name : "medium", r, e);
 }
 
 enum policy_audit spec_audit(const struct spec *s)
@@ -180,7 +200,7 @@ int spec_from_request(struct spec *s, const struct control *c, const struct rpc_
 	(void)snprintf(s->id, sizeof s->id, "%s", rpc_text(r, "id"));
 	if (profile_from_request(s, r, e) < 0)
 		return -1;
-	p->restart = restart_from_text(rpc_text(r, "restart"));
+	p->restart = spec_restart(rpc_text(r, "restart"));
 	p->budget.intensity = (uint32_t)rpc_integer(r, "intensity", DEFAULT_RESTART_INTENSITY);
 	p->budget.period_ms = (uint32_t)rpc_integer(r, "period_ms", DEFAULT_RESTART_PERIOD_MS);
 	p->start_timeout_ms = (uint32_t)rpc_integer(r, "start_timeout_ms", DEFAULT_START_TIMEOUT_MS);
@@ -191,7 +211,7 @@ int spec_from_request(struct spec *s, const struct control *c, const struct rpc_
 	s->max_execution_ms = (uint32_t)rpc_integer(r, "max_execution_ms", DEFAULT_MAX_EXECUTION_MS);
 	if (config.at && config.size > LIMIT_SPEC_BYTES / 2)
 		return err_set(e, ERR_BAD_PARAM, "config has %zu bytes, more than %u", config.size, LIMIT_SPEC_BYTES / 2);
-	if ((limits.at && limits_from_json(&s->limits, &c->begin, limits, e) < 0) || (labels.at && labels_check(labels, e) < 0))
+	if ((limits.at && spec_limits_read(&s->limits, &c->begin, limits, e) < 0) || (labels.at && spec_labels_check(labels, e) < 0))
 		return -1;
 	s->config = span_dup(config);
 	s->labels = span_dup(labels);
@@ -414,6 +434,7 @@ char *spec_text(const struct sandbox *sb, enum spec_form form, size_t *ret_size,
 	json_out_u64(&o, "group_restarts", sb->group_restarts);
 	json_out_u64(&o, "asked_restarts", sb->asked_restarts);
 	updated_save(sb, &o);
+	pending_save(sb, &o);
 	counted_save(sb, &o);
 	kept_there_save(sb, &o);
 	older_states_save(&sb->disk, &o);
@@ -450,12 +471,13 @@ int spec_memfd(const struct sandbox *sb, enum spec_form form, struct err *e)
 	return fd;
 }
 
-bool spec_same_versions(const struct sandbox *sb, const char *json, size_t size)
+bool spec_as_written(const struct sandbox *sb, const char *json, size_t size)
 {
 	struct buf b = BUF_INIT;
 	struct json_out o = json_out_to(&b);
 	struct json_span there, here;
 	bool same = false;
+	int64_t at_ms;
 
 	json_out_object(&o, NULL);
 	versions_save(&sb->versions, &o, "versions");
@@ -463,7 +485,8 @@ bool spec_same_versions(const struct sandbox *sb, const char *json, size_t size)
 	if (!b.failed && json_check(json, size, NULL) == 0 && json_type((struct json_span){ json, size }) == '{') {
 		there = json_get((struct json_span){ json, size }, "versions");
 		here = json_get((struct json_span){ b.data, b.size }, "versions");
-		same = there.size == here.size && there.at && memcmp(there.at, here.at, here.size) == 0;
+		same = there.size == here.size && there.at && memcmp(there.at, here.at, here.size) == 0 &&
+			(!json_i64(json_get((struct json_span){ json, size }, "updated_at"), &at_ms) || at_ms == sb->updated.at_ms);
 	}
 	buf_fini(&b);
 	return same;
@@ -549,7 +572,7 @@ static int policy_load(struct spec *s, struct json_span top, struct err *e)
 		!get_u32(limits, "max_open_files", &s->limits.max_open_files) || p->budget.intensity > BUDGET_INTENSITY_MAX ||
 		p->budget.period_ms == 0)
 		return err_set(e, ERR_IO, "a kept spec lacks a member of the policy");
-	p->restart = restart_from_text(restart);
+	p->restart = spec_restart(restart);
 	s->own_audit = get_text(top, "audit_level", restart, sizeof restart) && policy_audit_from_text(restart, strlen(restart), &s->audit);
 	/* What an earlier version didn't write is as it was then. */
 	(void)get_u32(limits, "max_cpu_percentage", &s->limits.max_cpu_percentage);
@@ -648,6 +671,7 @@ int spec_load(struct sandbox *sb, const char *json, size_t size, struct err *e)
 		memcpy(&sb->life, life, sizeof sb->life);
 	free(text);
 	updated_load(sb, top);
+	pending_load(sb, top);
 	calls_init(&sb->calls, sb->control->begin.epoch, s->max_queue, sandbox_cast_failed, sb);
 	return s->config && s->labels && s->config[0] == '{' && s->labels[0] == '{' ?
 		0 :

@@ -483,6 +483,7 @@ static void start_now(struct sandbox *sb, enum life_from from)
 	sb->failure_step[0] = '\0';
 	sb->place_err = (struct err)ERR_INIT;
 	sb->last_serial++;
+	sb->next_start = 0;
 	(void)FAULT(START_SEND);
 	spawner_message_init(&m, SPAWNER_START, sb->spec.id);
 	m.limits = sb->spec.limits;

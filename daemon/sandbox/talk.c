@@ -611,6 +611,9 @@ void sandbox_pump(struct sandbox *sb)
 	if (sb->host && sb->host->ready && !sb->host->found && !sb->calls_held && !sb->host->killed && !sb->host->asked &&
 		(sb->life.state == LIFE_RUNNING || sb->life.state == LIFE_RELOADING))
 		calls_send(&sb->calls, send_call, sb);
+	if (sb->calls.running.first)
+		sample_poke(sb);
+	sample_queue(sb);
 	overdue_update(sb);
 	arm_call_timer(sb);
 }

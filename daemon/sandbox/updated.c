@@ -29,6 +29,14 @@ void updated_note(struct sandbox *sb)
 	*was = u;
 }
 
+void updated_now(struct sandbox *sb)
+{
+	int64_t at_ms = clock_wall_ms();
+
+	if (at_ms > sb->updated.at_ms)
+		sb->updated.at_ms = at_ms;
+}
+
 void updated_save(const struct sandbox *sb, struct json_out *o)
 {
 	json_out_i64(o, "updated_at", sb->updated.at_ms > 0 ? sb->updated.at_ms : sb->spec.created_at_ms);

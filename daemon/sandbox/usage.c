@@ -93,6 +93,8 @@ static bool process_add(struct walk *w, pid_t pid, uint64_t *ret_uid)
 		u->open_files = -1;
 	else if (u->open_files != -1)
 		u->open_files += files;
+	if (files > u->most_open_files)
+		u->most_open_files = files;
 	if (u->processes == 1)
 		u->peak_bytes = status_number(status, "\nVmHWM:") * 1024;
 	if (ret_uid)
@@ -175,6 +177,22 @@ bool usage_read(const char *proc, pid_t pid, pid_t orphans_of, struct usage *ret
 	return true;
 }
 
+/* Fields 10 (minflt), 12 (majflt), 14, 15 (utime, stime), 20 (threads), 24 (resident pages). */
+bool usage_read_host(const char *proc, pid_t pid, struct usage_host *ret)
+{
+	char text[STATUS_BYTES], *at;
+	unsigned long long minor, major, user, system, threads, pages;
+
+	if (!text_read(proc, pid, "stat", text, sizeof text))
+		return false;
+	at = strrchr(text, ')');
+	if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu %*u %llu %llu %*d %*d %*d %*d %llu %*d %*u %*u %llu", &minor, &major, &user,
+			    &system, &threads, &pages) != 6)
+		return false;
+	*ret = (struct usage_host){ minor + major, user + system, threads, pages };
+	return true;
+}
+
 static bool leaf_read(const char *dir, const char *leaf, const char *name, char *to, size_t room)
 {
 	char path[2 * LIMIT_PATH_BYTES];
@@ -215,6 +233,10 @@ bool usage_read_cgroup(const char *dir, const char *leaf, struct usage *ret)
 		ret->processes = (uint32_t)strtoul(text, NULL, 10); /* threads are tasks too; the limit counts them */
 	if (leaf_read(dir, leaf, "cpu.stat", text, sizeof text))
 		ret->cpu_us = stat_number(text, "usage_usec");
+	ret->cpu_periods = stat_number(text, "nr_periods");
+	ret->cpu_throttled = stat_number(text, "nr_throttled");
+	if (leaf_read(dir, leaf, "pids.events", text, sizeof text))
+		ret->pids_refused = stat_number(text, "max");
 	ret->is_partial = false;
 	return true;
 }

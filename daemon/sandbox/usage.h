@@ -17,6 +17,9 @@ struct usage {
 	uint32_t processes, threads;
 	uint64_t cpu_us;        /* user and system, also of children that were waited for */
 	int64_t open_files;     /* -1: this kernel doesn't say (before Linux 6.2) */
+	int64_t most_open_files; /* of any one of them: the limit is a process's */
+	/* of a cgroup, since it was made */
+	uint64_t pids_refused, cpu_periods, cpu_throttled;
 	bool is_partial;        /* there were more than LIMIT_USAGE_PROCESSES, or threads of one */
 };
 
@@ -24,6 +27,12 @@ struct usage {
  * no such process. `proc`: "/proc". */
 bool usage_read_one(const char *proc, pid_t pid, struct usage *ret); /* of the process alone, without its children; false: it has ended */
 bool usage_read(const char *proc, pid_t pid, pid_t orphans_of, struct usage *ret);
+
+/* What moves with all that one process can do, from one small file. */
+struct usage_host {
+	uint64_t faults, cpu, threads, pages; /* page faults, ticks, and the present number of threads, of pages */
+};
+bool usage_read_host(const char *proc, pid_t pid, struct usage_host *ret);
 
 /* The same from a cgroup of its own, exactly and for all that is in it; threads and open files are left as they are in ret. false: it can't be read. */
 bool usage_read_cgroup(const char *dir, const char *leaf, struct usage *ret);

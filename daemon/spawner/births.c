@@ -85,8 +85,7 @@ static int objects_mount(const struct spawner *sp, const char *folder)
 /* Where there are cgroups, one with the host's limits: bits and words tell the host what it gets. */
 static int cgroup_prepare(struct spawner *sp, const struct clone_request *r, struct zygote_message *m, int *ret_fd)
 {
-	const struct host_limits *l = r->limits;
-	const struct cgroup_limits limits = { l->max_memory_bytes + LIMIT_HOST_OWN_BYTES, l->max_processes, l->max_cpu_percentage };
+	const struct cgroup_limits limits = limits_of_cgroup(r->limits);
 
 	m->lost = CGROUPS_BITS & ~(sp->cgroups.has & ~sp->weaken);
 	(void)snprintf(m->step, sizeof m->step, "%s", cgroups_there(&sp->cgroups) ? "its cgroup lacks the controller" : sp->cgroups.why);

@@ -83,6 +83,8 @@ static void begin_fill(const struct spawner *sp, struct control_begin *b)
 	b->upgrades = sp->upgrade.done;
 	b->is_upgraded = sp->upgrade.untold;
 	b->host_build = sp->programs.host_build;
+	b->lets_exceed = (sp->weaken & (PROTECTION_BIT(PROTECTION_LIMIT_MEMORY) | PROTECTION_BIT(PROTECTION_TREE_MEMORY) | PROTECTION_BIT(PROTECTION_LIMIT_PROCESSES) |
+					       PROTECTION_BIT(PROTECTION_TREE_PROCESSES))) != 0;
 	for (size_t i = 0; i < c->n_administrators; i++)
 		b->administrators[i] = c->administrators[i];
 	for (size_t i = 0; i < c->n_operators; i++)

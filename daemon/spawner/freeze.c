@@ -227,14 +227,14 @@ static int walk_stop(struct spawner *sp, struct entry *entry)
 	return done ? 0 : -1;
 }
 
-static bool has_leaf(const struct spawner *sp, const struct entry *entry)
+bool entry_has_leaf(const struct spawner *sp, const struct entry *entry)
 {
 	return cgroups_there(&sp->cgroups) && entry->leaf[0];
 }
 
 int entry_freeze(struct spawner *sp, struct entry *entry, struct err *e)
 {
-	if (has_leaf(sp, entry) && cgroup_freeze(&sp->cgroups, entry->leaf, true) == 0) {
+	if (entry_has_leaf(sp, entry) && cgroup_freeze(&sp->cgroups, entry->leaf, true) == 0) {
 		entry->frozen = entry->frozen_by_cgroup = true;
 		return 0;
 	}
@@ -257,7 +257,7 @@ void entry_thaw(struct spawner *sp, struct entry *entry)
 
 void entry_kill(struct spawner *sp, struct entry *entry)
 {
-	if (has_leaf(sp, entry))
+	if (entry_has_leaf(sp, entry))
 		(void)cgroup_kill(&sp->cgroups, entry->leaf);
 	(void)kill(-entry->pid, SIGKILL); /* the group, if it has come to be one */
 	(void)kill(entry->pid, SIGKILL);

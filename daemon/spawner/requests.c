@@ -368,6 +368,26 @@ static int on_signal(struct spawner *sp, struct request *r, struct err *e)
 	return 0;
 }
 
+/* The spec goes with them: a control that is killed now is followed by one that knows what its process has. */
+static int on_limit(struct spawner *sp, struct request *r, struct err *e)
+{
+	struct entry *entry = entry_wanted(sp, r, e);
+	struct host_limits limits;
+
+	if (!entry || validate_limits(&r->m->limits, &sp->config, &limits, e) == -1)
+		return -1;
+	if (!entry_lives(entry) || entry->generation != r->m->generation)
+		return REFUSE(e, ESRCH, "generation %llu of '%s' is gone", (unsigned long long)r->m->generation, entry->sandbox);
+	if (entry->pid == 0)
+		return REFUSE(e, EAGAIN, "the process of '%s' is being made", entry->sandbox);
+	if (validate_keep(SPAWNER_KEEP_SPEC, r->fds[0], e) == -1 || entry_limit(sp, entry, &limits, &r->reply, e) == -1)
+		return -1;
+	fd_close(&entry->fds[ENTRY_SPEC]);
+	entry->fds[ENTRY_SPEC] = fd_take(&r->fds[0]);
+	r->reply.op = SPAWNER_OK;
+	return 0;
+}
+
 static int on_ack_exit(struct spawner *sp, struct request *r, struct err *e)
 {
 	struct entry *entry = entry_wanted(sp, r, e);
@@ -448,6 +468,7 @@ static int (*const handlers[SPAWNER_REQUEST__N])(struct spawner *, struct reques
 	[SPAWNER_UPGRADE] = on_upgrade,
 	[SPAWNER_PROMOTE] = on_promote,
 	[SPAWNER_DISCARD] = on_discard,
+	[SPAWNER_LIMIT] = on_limit,
 };
 
 static void refuse(struct request *r, const struct err *e)

@@ -161,11 +161,17 @@ int64_t jobs_deadline(const struct spawner *sp);
 int entry_freeze(struct spawner *sp, struct entry *entry, struct err *e); /* -1: some run on, so all do */
 void entry_thaw(struct spawner *sp, struct entry *entry);
 void entry_kill(struct spawner *sp, struct entry *entry);                  /* all of it that can be reached at once; it has a pid */
+bool entry_has_leaf(const struct spawner *sp, const struct entry *entry);  /* a cgroup of its own */
 void entry_leaf_end(struct spawner *sp, struct entry *entry);              /* its process has ended, or never came: so does its cgroup */
 void entry_orphans_kill(struct spawner *sp, const struct entry *entry);    /* what the host that has ended left behind */
 bool orphan_is_stray(struct spawner *sp, pid_t pid);                      /* rootless: left by a host that has ended, and missed then */
 void orphans_stray_kill(struct spawner *sp);                              /* rootless: all of these, and what descends from them */
 bool freeze_covers(struct spawner *sp, pid_t pid, uid_t uid);             /* was it stopped, since its sandbox is frozen? */
+
+/* ---- limits.c ---- */
+struct cgroup_limits limits_of_cgroup(const struct host_limits *l); /* what a host needs for itself on top */
+/* Gives the process of an entry, which has one, other limits; answer: value, status (SPAWNER_LIMIT). -1: it has those of before. */
+int entry_limit(struct spawner *sp, struct entry *entry, const struct host_limits *limits, struct spawner_message *answer, struct err *e);
 
 /* ---- reap.c ---- */
 void reap_children(struct spawner *sp, int64_t now_ms);

@@ -35,6 +35,7 @@ static const struct request_rule {
 	[SPAWNER_PROMOTE] = { "PROMOTE", true, true, 0, 1, 1 },
 	[SPAWNER_DISCARD] = { "DISCARD", true, true, 0, 0, 0 },
 	[SPAWNER_STOP] = { "STOP", false, false, 0, 0, 0 },
+	[SPAWNER_LIMIT] = { "LIMIT", true, true, 0, 1, 1 },
 };
 
 static bool op_known(uint16_t op)

@@ -13,7 +13,7 @@ from harness import (BUILD, COUNTER1, COUNTER2, Case, ctl, error_code, example_s
 DONE, FAILED, USAGE, NOT_FOUND, STATE, TIMEOUT, DOWN, DENIED, REFUSED, RELOAD = range(10)
 VERBS = {  # operands that name the sandbox `x`
     "create": ["x", COUNTER1], "destroy": ["x"], "start": ["x"], "stop": ["x"], "restart": ["x"], "list": [], "info": ["x"], "security": ["x"], "usage": ["x"],
-    "freeze": ["x"], "thaw": ["x"], "reset": ["x"], "explain": ["x"],
+    "freeze": ["x"], "thaw": ["x"], "reset": ["x"], "update": ["x", "--max-queue", "9"], "explain": ["x"],
     "group-create": ["g"], "group-list": [], "group-info": ["x"], "group-destroy": ["x"], "group-add": ["x", "y"], "group-remove": ["x", "y"],
     "group-start": ["x"], "group-stop": ["x"], "group-restart": ["x"], "group-reset": ["x"], "tree": [],
     "call": ["x", "get"], "cast": ["x", "get"],
@@ -131,6 +131,8 @@ class Verbs(Case):
         self.both(STATE, "freeze", "x", says="wrong_state")
         self.both(STATE, "thaw", "x", says="wrong_state")
         self.both(DONE, "reset", "x")
+        self.assertIn("max_queue: 1024 -> 9: live", self.run_ctl(DONE, "update", "x", "--max-queue", "9").out)
+        self.assertEqual(self.run_ctl(DONE, "update", "x", "--max-queue", "9", "--json"), {"id": "x", "changes": [], "pending": []})
         self.both(STATE, "call", "x", "get", says="wrong_state")
         self.both(STATE, "cast", "x", "get", says="wrong_state")
         self.both(STATE, "reload", "x", COUNTER2, says="wrong_state")

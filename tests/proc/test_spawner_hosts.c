@@ -195,6 +195,74 @@ START_TEST(generations)
 }
 END_TEST
 
+static struct spawner_message limit_host(struct fixture *f, const char *sandbox, uint64_t generation, const struct host_limits *l, int spec)
+{
+	struct spawner_message m = message_of(SPAWNER_LIMIT, sandbox);
+
+	m.generation = generation;
+	m.limits = *l;
+	return ask(f, m, &spec, 1, NULL, NULL);
+}
+
+/* The hard one, as the kernel tells everybody. */
+static unsigned long long limit_now(pid_t pid, const char *name)
+{
+	char path[32], line[128];
+	unsigned long long hard = 0;
+	FILE *file;
+
+	(void)snprintf(path, sizeof path, "/proc/%d/limits", (int)pid);
+	file = fopen(path, "re");
+	ck_assert_ptr_nonnull(file);
+	while (fgets(line, sizeof line, file))
+		if (strncmp(line, name, strlen(name)) == 0)
+			ck_assert_int_eq(sscanf(line + strlen(name), "%*s %llu", &hard), 1);
+	(void)fclose(file);
+	return hard;
+}
+
+START_TEST(limits_are_changed)
+{
+	const struct host_limits l = { .max_open_files = 40, .max_file_size_bytes = 123456 }, more = { .max_open_files = 101 };
+	char path[FIXTURE_PATH], r[8192];
+	const char *const arguments[] = { "--config", path, NULL };
+	struct spawner_message m;
+	struct fixture f;
+	struct started s;
+	int spec = spec_of("{}"), bare = memfd_create("bare", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	fixture_init(&f);
+	fixture_path(&f, "conf", path);
+	file_write(&f, "conf", "max_open_files = 100\n");
+	f.daemon = daemon_spawn(&f, "log", arguments);
+	control_accept(&f);
+	control_ready(&f);
+	ck_assert_int_eq(limit_host(&f, "web", 1, &l, spec).status, ENOENT);
+	hold(&f, "web");
+	ck_assert_int_eq(limit_host(&f, "web", 0, &l, spec).status, ESRCH); /* no process */
+	s = start(&f, "web");
+	hear(&s, r, sizeof r);
+	m = message_of(SPAWNER_LIMIT, "web");
+	m.generation = s.generation;
+	ck_assert_int_eq(ask(&f, m, NULL, 0, NULL, NULL).status, EINVAL); /* without a spec */
+	ck_assert_int_eq(limit_host(&f, "web", s.generation + 1, &l, spec).status, ESRCH);
+	ck_assert_int_eq(limit_host(&f, "web", s.generation, &more, spec).status, EPERM);
+	ck_assert_int_eq(limit_host(&f, "web", s.generation, &l, bare).status, EINVAL);
+	ck_assert_uint_ne(limit_now(s.pid, "Max open files"), 40);
+	m = limit_host(&f, "web", s.generation, &l, spec);
+	ck_assert_uint_eq(m.op, SPAWNER_OK);
+	ck_assert_uint_eq(m.value, 0);
+	ck_assert_uint_eq(limit_now(s.pid, "Max open files"), 40);
+	ck_assert_uint_eq(limit_now(s.pid, "Max file size"), 123456);
+	m = ask(&f, message_of(SPAWNER_TABLE, NULL), NULL, 0, NULL, NULL);
+	ck_assert_uint_eq(m.limits.max_open_files, 40);
+	(void)close(spec);
+	(void)close(bare);
+	started_close(&s);
+	daemon_finish(&f);
+}
+END_TEST
+
 START_TEST(exit_is_kept_until_acknowledged)
 {
 	struct fixture f;
@@ -783,7 +851,7 @@ END_TEST
 
 CHECK_MAIN("spawner_hosts", tcase_add_unchecked_fixture(tc, fixture_root_make, fixture_root_remove);
 	tcase_add_test(tc, host_is_clean); tcase_add_test(tc, limits_are_set_and_ceilings_kept);
-	tcase_add_test(tc, exact_exit_statuses); tcase_add_test(tc, generations);
+	tcase_add_test(tc, exact_exit_statuses); tcase_add_test(tc, generations); tcase_add_test(tc, limits_are_changed);
 	tcase_add_test(tc, exit_is_kept_until_acknowledged); tcase_add_test(tc, failed_exec_is_named);
 	tcase_add_test(tc, group_dies_with_its_host); tcase_add_test(tc, what_escaped_ends_with_its_host); tcase_add_test(tc, freeze_and_thaw);
 	tcase_add_test(tc, full_log_pipes_are_drained_without_control); tcase_add_test(tc, hosts_outlive_control);

@@ -177,6 +177,53 @@ def usage_is_the_kernels_own():
         assert c.rpc("sandbox.usage", id="u")["cpu"]["time_us"] > u["cpu"]["time_us"]
 
 
+def changed_while_it_runs():
+    with Client() as c:
+        c.create("u", module("hog"), limits={"max_memory": 64 << 20, "max_processes": 30})
+        leaf = leaf_of(c.info("u")["pid"])
+        answer = c.rpc("sandbox.update", id="u", limits={"max_memory": 96 << 20, "max_processes": 40, "max_cpu_percentage": 30, "max_open_files": 70})
+        assert {x["effect"] for x in answer["changes"]} == {"live"} and answer["pending"] == [], answer
+        assert value(leaf, "memory.max") == str((96 << 20) + (4 << 20)), value(leaf, "memory.max")
+        assert value(leaf, "pids.max") == "40" and value(leaf, "cpu.max") == "30000 100000", (value(leaf, "pids.max"), value(leaf, "cpu.max"))
+        assert "Max data size             %d " % (96 << 20) in read("/proc/%d/limits" % c.info("u")["pid"])
+        c.call("u", "keep", mib=80, shared=True)
+        try:
+            c.rpc("sandbox.update", id="u", limits={"max_memory": 32 << 20})
+            raise AssertionError("it has more than that")
+        except RpcError as e:
+            assert e.code == "wrong_state", e
+        assert value(leaf, "memory.max") == str((96 << 20) + (4 << 20))
+        c.call("u", "give_back")
+        c.rpc("sandbox.update", id="u", limits={"max_memory": 32 << 20})
+        assert value(leaf, "memory.max") == str((32 << 20) + (4 << 20))
+        assert c.info("u")["restart_count"] == 0
+
+
+def warned_and_held():
+    """By the kernel's counters: a warning at 80 per cent, what was refused and held back, and whom it killed, each once."""
+    def told(c, kind, limit):
+        return [e for e in c.rpc("event.read", sandbox="w", limit=1000)["events"] if e["type"] == "sandbox.limit_" + kind and e["limit"] == limit]
+
+    with Client() as c:
+        c.create("w", module("hog"), limits={"max_memory": 40 << 20, "max_processes": 20, "max_cpu_percentage": 20}, restart="temporary")
+        c.call("w", "keep", mib=34, shared=True)
+        wait_for(lambda: told(c, "warning", "max_memory"), "a warning of memory")
+        c.call("w", "crowd", n=400, mib=0)
+        wait_for(lambda: told(c, "exceeded", "max_processes"), "forks that were refused")
+        c.call("w", "spin", ms=2000)
+        wait_for(lambda: told(c, "exceeded", "max_cpu_percentage"), "a share that was held to")
+        assert len(told(c, "warning", "max_memory")) == 1
+        assert not any(e["killed"] for e in told(c, "exceeded", "max_processes") + told(c, "exceeded", "max_cpu_percentage"))
+        c.call("w", "give_back")
+        try:
+            c.call("w", "memory", mib=64)
+            raise AssertionError("it was given 64 MiB")
+        except RpcError as e:
+            assert e.code == "crashed", e
+        assert wait_for(lambda: c.info("w")["last_exit"], "its end")["reason"] == "oom"
+        assert [e["killed"] for e in told(c, "exceeded", "max_memory")] == [True]
+
+
 def figures():
     """Create to the first call, with cgroups on."""
     data = module("counter_v1")
@@ -194,4 +241,4 @@ def figures():
 
 ROWS = [each_in_a_cgroup_of_its_own, strict_is_met_here, spares_too, memory_of_all_processes, processes_of_all_kinds, share_of_the_processor,
         frozen_by_the_kernel, all_of_it_ends_at_once, nothing_is_left_of_a_killed_daemon,
-        usage_is_the_kernels_own, figures]
+        usage_is_the_kernels_own, changed_while_it_runs, warned_and_held, figures]

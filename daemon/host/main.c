@@ -19,6 +19,7 @@
 #include "daemon/host/warm.h"
 #include "daemon/host/zygote/zygote.h"
 #include "proto/fd.h"
+#include "proto/seldom.h"
 #include "proto/spawner_wire.h"
 
 #if !defined __SANITIZE_ADDRESS__ && defined __has_feature
@@ -88,7 +89,7 @@ static void adopt_descriptors(void)
 
 int main(int argc, char **argv)
 {
-	static struct host host;
+	static SELDOM_WRITTEN struct host host; /* its ring, above all */
 	struct err e = ERR_INIT;
 
 	orphans_watch();

@@ -24,9 +24,9 @@ static const char *signal_text(int number)
  * an exit of its own look like that signal. */
 static int status_of(const struct host *h, int status)
 {
-	if (h && h->has_death && h->death.signal > 0 && h->death.signal < 65 && WIFEXITED(status) &&
-		WEXITSTATUS(status) == 128 + h->death.signal)
-		return h->death.signal;
+	if (h && h->death && h->death->signal > 0 && h->death->signal < 65 && WIFEXITED(status) &&
+		WEXITSTATUS(status) == 128 + h->death->signal)
+		return h->death->signal;
 	return status;
 }
 
@@ -120,8 +120,8 @@ void exit_record(struct sandbox *sb, const struct spawner_message *m, unsigned h
 	reason_of(x, h, m, sb->life.killed);
 	if (m->name[0])
 		text_clean(sb->failure_step, sizeof sb->failure_step, m->name, strnlen(m->name, sizeof m->name));
-	if (h && h->has_death)
-		death_text(x, &h->death);
+	if (h && h->death)
+		death_text(x, h->death);
 	sandbox_log_flush(sb->log, x->at_ms);
 	sandbox_log_last_words(sb->log, x->words, sizeof x->words);
 	if (!life_exit_is_clean(x->exit))

@@ -117,7 +117,7 @@ static bool strict_accepts(struct sandbox *sb, struct json_span report)
 	}
 	ok = lacks.size == 0;
 	if (!ok) {
-		err_set(&sb->failure, ERR_STRICT_REFUSED, "strict asks for protections that aren't enforced here: %s", buf_text(&lacks));
+		err_set(sandbox_error(sb, SANDBOX_ERROR_START), ERR_STRICT_REFUSED, "strict asks for protections that aren't enforced here: %s", buf_text(&lacks));
 		(void)snprintf(sb->failure_step, sizeof sb->failure_step, "confine");
 	}
 	buf_fini(&lacks);
@@ -143,7 +143,8 @@ static void on_report(struct sandbox *sb, const struct host_message *head, const
 		sandbox_tell_host(sb);
 		return;
 	}
-	events_add(sb->control->events, "sandbox.refused", sb->spec.id, sb->spec.owner, "why", sb->failure.text);
+	events_add(sb->control->events, "sandbox.refused", sb->spec.id, sb->spec.owner, "why",
+		sandbox_error_told(sb, SANDBOX_ERROR_START)->text);
 	sandbox_kill_host(sb, "strict: protections are missing");
 	sandbox_fact(sb, LIFE_HOST_FAILED, LIFE_EXIT_NORMAL);
 }
@@ -224,9 +225,9 @@ static void on_ready(struct sandbox *sb, const struct host_message *head, const 
 
 static void on_failed(struct sandbox *sb, const struct host_message *head, const char *body)
 {
-	if (sb->host->ready || sb->failure.code == ERR_STRICT_REFUSED)
+	if (sb->host->ready || sandbox_error_told(sb, SANDBOX_ERROR_START)->code == ERR_STRICT_REFUSED)
 		return;
-	error_from_host(&sb->failure, sb->failure_step, head, body, ERR_START_FAILED);
+	error_from_host(sandbox_error(sb, SANDBOX_ERROR_START), sb->failure_step, head, body, ERR_START_FAILED);
 	if (!is_for_another(sb))
 		sandbox_fact(sb, LIFE_HOST_FAILED, LIFE_EXIT_NORMAL);
 }
@@ -331,10 +332,14 @@ static void on_cast_ended(struct sandbox *sb, const struct host_message *head, c
 
 static void on_death(struct sandbox *sb, const struct host_message *head, const char *body)
 {
-	if (head->body_bytes != sizeof sb->host->death)
+	struct host *h = sb->host;
+
+	if (head->body_bytes != sizeof *h->death)
 		return;
-	memcpy(&sb->host->death, body, sizeof sb->host->death);
-	sb->host->has_death = true;
+	if (!h->death)
+		h->death = malloc(sizeof *h->death);
+	if (h->death)
+		memcpy(h->death, body, sizeof *h->death);
 }
 
 /* ---- a reload's steps: taken only for the candidate that was asked ---- */
@@ -348,7 +353,7 @@ static void txn_result(struct sandbox *sb, const struct host_message *head, cons
 	if (head->number != sb->candidate_serial)
 		return;
 	if (head->status != 0) {
-		error_from_host(&sb->reload.error, NULL, head, body, ERR_RELOAD_FAILED);
+		error_from_host(sandbox_error(sb, SANDBOX_ERROR_RELOAD), NULL, head, body, ERR_RELOAD_FAILED);
 		sandbox_txn_event(sb, bad, 0);
 		return;
 	}
@@ -405,7 +410,7 @@ static void on_saved(struct sandbox *sb, const struct host_message *head, const 
 		sandbox_txn_event(sb, TXN_EV_SAVE_TOO_SMALL, bytes);
 		return;
 	}
-	error_from_host(&sb->reload.error, NULL, head, body, ERR_RELOAD_FAILED);
+	error_from_host(sandbox_error(sb, SANDBOX_ERROR_RELOAD), NULL, head, body, ERR_RELOAD_FAILED);
 	sandbox_txn_event(sb, TXN_EV_SAVE_FAILED, 0);
 }
 

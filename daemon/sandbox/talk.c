@@ -499,6 +499,14 @@ static bool link_awaits(struct host_link *l, uint64_t number)
 	return number >> 32 < h->sandbox->control->begin.epoch && h->old_replies++ < LIMIT_REPLIES_UNACKED + 2 * LIMIT_CALLS_IN_HOST;
 }
 
+/* Others' answers come one behind the other. */
+static bool link_expects(struct host_link *l)
+{
+	const struct host *h = l->ctx;
+
+	return !h->sandbox || h->sandbox->calls.running.n > 0;
+}
+
 static void link_message(struct host_link *l, const struct host_message *head, const char *body)
 {
 	struct host *h = l->ctx;
@@ -564,7 +572,7 @@ static void link_broken(struct host_link *l, const char *why)
 	}
 }
 
-const struct host_link_owner sandbox_host_owner = { link_awaits, link_message, link_output, link_writable, link_broken };
+const struct host_link_owner sandbox_host_owner = { link_awaits, link_expects, link_message, link_output, link_writable, link_broken };
 
 /* ---- calls ---- */
 

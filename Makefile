@@ -33,7 +33,8 @@ sanitizers := $(if $(SANITIZE),-fsanitize=address$(comma)undefined -fno-sanitize
 our_cppflags := -D_GNU_SOURCE -I. -DSANDBOXD_VERSION='"$(VERSION)"' -DSANDBOXD_LIBEXECDIR='"$(LIBEXECDIR)"' \
 	-DSANDBOXD_INCLUDEDIR='"$(INCLUDEDIR)"'
 our_cflags := -std=c11 $(warnings) $(hardening) $(sanitizers) $(if $(WERROR),-Werror)
-our_ldflags := -pie -Wl,-z,relro,-z,now,-z,noexecstack $(sanitizers)
+# sorted by name: proto/seldom.h
+our_ldflags := -pie -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--sort-section=name $(sanitizers)
 module_cflags := -std=gnu11 -O1 -g -fPIC -shared -fno-gnu-unique -fvisibility=hidden -Wall -Wextra -Iproto \
 	-Wl,-z,relro,-z,now,-z,noexecstack
 

@@ -94,8 +94,8 @@ static void answer_failed(struct rpc_request *r, struct member *m, enum tree_rep
 
 	(void)snprintf(what, sizeof what, "%s %s", m && m->group ? "group" : "sandbox", m && m->sandbox ? m->sandbox->spec.id : m && m->group ? m->group->id : "?");
 	reply_error(reply, what, &e);
-	if (reply == TREE_REPLY_START_FAILED && m && m->sandbox && m->sandbox->failure.code != ERR_OK)
-		err_set(&e, ERR_START_FAILED, "cannot start sandbox %s: %s", m->sandbox->spec.id, m->sandbox->failure.text);
+	if (reply == TREE_REPLY_START_FAILED && m && m->sandbox && sandbox_error_told(m->sandbox, SANDBOX_ERROR_START)->code != ERR_OK)
+		err_set(&e, ERR_START_FAILED, "cannot start sandbox %s: %s", m->sandbox->spec.id, sandbox_error_told(m->sandbox, SANDBOX_ERROR_START)->text);
 	else if (reply == TREE_REPLY_START_FAILED && m && m->sandbox && m->sandbox->last_exit.happened)
 		err_set(&e, ERR_START_FAILED, "cannot start sandbox %s: it ended before it was ready: %s", m->sandbox->spec.id, m->sandbox->last_exit.reason);
 	if (reply != TREE_REPLY_START_FAILED)

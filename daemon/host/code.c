@@ -15,6 +15,7 @@
 #include "proto/clock.h"
 #include "proto/fd.h"
 #include "proto/limits.h"
+#include "proto/seldom.h"
 
 static void code_step(struct code *c, const char *step)
 {
@@ -122,7 +123,7 @@ int code_restore(struct code *c, const void *blob, uint64_t size, struct json_sp
 static int restore_small(struct code *c, int state_fd, size_t size, struct json_span patch, bool backwards, struct state_report *report,
 	struct err *e)
 {
-	static _Alignas(16) unsigned char blob[READ_MOST];
+	static SELDOM_WRITTEN _Alignas(16) unsigned char blob[READ_MOST];
 
 	if (pread(state_fd, blob, size, 0) != (ssize_t)size)
 		return err_sys(e, ERR_IO, "cannot read a state of %zu bytes", size);

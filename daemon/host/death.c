@@ -25,6 +25,7 @@
 #include "daemon/host/lines.h"
 #include "daemon/host/ranges.h"
 #include "proto/sandbox_module.h"
+#include "proto/seldom.h"
 
 #define STACK_BYTES  (64u << 10)
 #define SEND_WAIT_MS 200 /* a full channel may drain; a dying process may not linger */
@@ -33,7 +34,7 @@
 static const int death_signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2,
 	SIGALRM, SIGTERM, SIGSTKFLT, SIGXCPU, SIGVTALRM, SIGPROF, SIGPOLL, SIGPWR };
 
-static _Alignas(16) char stack[STACK_BYTES];
+static SELDOM_WRITTEN _Alignas(16) char stack[STACK_BYTES];
 static int channel = -1;
 static uint64_t own_generation;
 static struct death_page own_page;

@@ -18,6 +18,7 @@
 #include "proto/clock.h"
 #include "proto/fault.h"
 #include "proto/sandbox_module.h"
+#include "proto/seldom.h"
 
 _Noreturn static void life_fail(struct host *h, const struct err *e, const char *step)
 {
@@ -93,7 +94,7 @@ void life_stage(struct host *h, const struct host_message *head, const char *bod
 
 void life_start(struct host *h, const struct host_message *head, const char *body, int state_fd)
 {
-	static struct state_report report;
+	static SELDOM_WRITTEN struct state_report report;
 	struct buf ready = BUF_INIT;
 	struct json_out o = json_out_to(&ready);
 	struct err e = ERR_INIT;

@@ -20,6 +20,7 @@
 #include "daemon/host/zygote/zygote.h"
 #include "proto/build.h"
 #include "proto/fd.h"
+#include "proto/seldom.h"
 #include "proto/spawner_wire.h"
 
 #if !defined __SANITIZE_ADDRESS__ && defined __has_feature
@@ -89,7 +90,7 @@ static void adopt_descriptors(void)
 
 int main(int argc, char **argv)
 {
-	static struct host host;
+	static SELDOM_WRITTEN struct host host; /* its ring, above all */
 	struct err e = ERR_INIT;
 
 	if (argc == 2 && strcmp(argv[1], BUILD_ARGUMENT) == 0)

@@ -8,6 +8,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "proto/seldom.h"
+
 #define RANGES_MOST 64 /* libc, the loader, a module and what it is linked with */
 
 struct range {
@@ -15,7 +17,7 @@ struct range {
 	char name[LIMIT_ID_BYTES + 1];
 };
 
-static struct range ranges[RANGES_MOST];
+static SELDOM_WRITTEN struct range ranges[RANGES_MOST];
 static volatile sig_atomic_t n_ranges;
 
 /* strncpy without its padding and its gcc warnings; async-signal-safe. */

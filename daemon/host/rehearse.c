@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "proto/clock.h"
+#include "proto/seldom.h"
 
 static void answer_error(struct copy_answer *answer, const struct err *e, const char *step)
 {
@@ -48,7 +49,7 @@ void *rehearse_save(struct module_instance *m, uint64_t *ret_size, struct err *e
 
 void rehearse_run(void *ctx, struct copy_answer *answer)
 {
-	static struct state_report report;
+	static SELDOM_WRITTEN struct state_report report;
 	const struct rehearse *r = ctx;
 	struct json_out o = json_out_to(&answer->body);
 	struct code candidate = { 0 };

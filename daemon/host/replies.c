@@ -19,8 +19,8 @@ static void drop_oldest(struct replies *r)
 	r->bytes -= oldest->size;
 	free(oldest->body);
 	*oldest = (struct reply){ 0 };
-	r->first = (r->first + 1) % LIMIT_REPLIES_UNACKED;
 	r->n--;
+	r->first = r->n == 0 ? 0 : (r->first + 1) % LIMIT_REPLIES_UNACKED; /* one that is never full touches only its beginning */
 }
 
 void replies_fini(struct replies *r)

@@ -14,6 +14,7 @@
 #include "daemon/host/state/show.h"
 #include "daemon/host/state/state.h"
 #include "proto/fd.h"
+#include "proto/seldom.h"
 
 static int map_sealed(int fd, const void **ret, uint64_t *ret_size, struct err *e)
 {
@@ -48,7 +49,7 @@ static void find_timers(const void *blob, uint64_t size, uint64_t *ret_from, uin
 
 static int check(struct host *h, const void *blob, uint64_t size, struct json_out *o, struct err *e)
 {
-	static struct state_report report;
+	static SELDOM_WRITTEN struct state_report report;
 	struct code again = { .desc = h->now.desc };
 	uint64_t size_again = 0, at = 0, from, to;
 	const unsigned char *a = blob, *b;

@@ -16,6 +16,7 @@
 #include "proto/clock.h"
 #include "proto/fault.h"
 #include "proto/sandbox_module.h"
+#include "proto/seldom.h"
 
 static void post_error(
 	struct host *h, enum host_message_type answer, uint64_t number, const struct err *e, const char *step)
@@ -175,7 +176,7 @@ static void drop_candidate(struct host *h)
 
 void txn_load(struct host *h, const struct host_message *head, const char *body, int state_fd)
 {
-	static struct state_report report;
+	static SELDOM_WRITTEN struct state_report report;
 	struct buf loaded = BUF_INIT;
 	struct json_out o = json_out_to(&loaded);
 	struct err e = ERR_INIT;

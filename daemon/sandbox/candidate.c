@@ -33,13 +33,15 @@ static bool is_current(const struct asked *a)
 static int ask(struct sandbox *sb, struct spawner_message *m, const int *fds, size_t n_fds, spawner_reply_fn *reply)
 {
 	struct asked *a = malloc(sizeof *a);
+	struct err e = ERR_INIT; /* what an earlier step said stays, if this goes well */
 
 	if (!a)
-		return err_set(&sb->reload.error, ERR_INTERNAL, "no memory for a request to the spawner");
+		return err_set(sandbox_error(sb, SANDBOX_ERROR_RELOAD), ERR_INTERNAL, "no memory for a request to the spawner");
 	*a = (struct asked){ sb, sb->reload.began_us };
 	sandbox_hold(sb);
-	if (spawner_request(sb->control->spawner, m, fds, n_fds, reply, a, &sb->reload.error) != 0)
+	if (spawner_request(sb->control->spawner, m, fds, n_fds, reply, a, &e) != 0)
 		return 0;
+	*sandbox_error(sb, SANDBOX_ERROR_RELOAD) = e;
 	free(a);
 	sandbox_release(sb);
 	return -1;
@@ -67,11 +69,11 @@ static void spawned(void *ctx, const struct spawner_message *m, int *fds, size_t
 	}
 	if (m->op != SPAWNER_STARTED || n_fds < 3) {
 		text_clean(text, sizeof text, m->text, strnlen(m->text, sizeof m->text));
-		err_set(&sb->reload.error, ERR_RELOAD_FAILED, "the spawner can't make a second process: %s", text);
+		err_set(sandbox_error(sb, SANDBOX_ERROR_RELOAD), ERR_RELOAD_FAILED, "the spawner can't make a second process: %s", text);
 	} else if (((m->flags & SPAWNER_F_SECOND) != 0) == sb->second_folder) {
-		err_set(&sb->reload.error, ERR_INTERNAL, "the second process has the first one's folder");
+		err_set(sandbox_error(sb, SANDBOX_ERROR_RELOAD), ERR_INTERNAL, "the second process has the first one's folder");
 	} else {
-		sb->next = host_new(sb, m->generation, fd_take(&fds[0]), fd_take(&fds[1]), fd_take(&fds[2]), &sb->reload.error);
+		sb->next = host_new(sb, m->generation, fd_take(&fds[0]), fd_take(&fds[1]), fd_take(&fds[2]), sandbox_error(sb, SANDBOX_ERROR_RELOAD));
 	}
 	if (sb->next) {
 		sb->next->pid = m->pid;
@@ -92,7 +94,7 @@ void candidate_spawn(struct sandbox *sb)
 	m.flags = SPAWNER_F_CANDIDATE | (sb->spec.fresh_space ? SPAWNER_F_FRESH : 0);
 	(void)snprintf(m.name, sizeof m.name, "%s", sb->spec.profile);
 	if (FAULT(RELOAD_SPAWN))
-		err_sys(&sb->reload.error, ERR_RELOAD_FAILED, "cannot ask for a second process");
+		err_sys(sandbox_error(sb, SANDBOX_ERROR_RELOAD), ERR_RELOAD_FAILED, "cannot ask for a second process");
 	else if (ask(sb, &m, NULL, 0, spawned) == 0)
 		return;
 	sandbox_txn_event(sb, TXN_EV_SPAWN_FAILED, 0);
@@ -159,7 +161,7 @@ static void on_report(struct sandbox *sb, struct host *h, const struct host_mess
 	sb->reload.security = shared_text(report.at, report.size);
 	if (!sb->spec.strict)
 		return;
-	if (!sandbox_strict_accepts(report, &sb->reload.error))
+	if (!sandbox_strict_accepts(report, sandbox_error(sb, SANDBOX_ERROR_RELOAD)))
 		sandbox_txn_event(sb, TXN_EV_CANDIDATE_DIED, 0); /* it is discarded before it loads anything */
 	else if (sb->txn.step == TXN_STAGE)
 		candidate_stage(sb);
@@ -177,7 +179,7 @@ static bool is_same_module(struct sandbox *sb, struct json_span body)
 		json_string(json_get(now, "name"), running, sizeof running) > 0 && strcmp(name, running) == 0)
 		return true;
 	text_clean(clean, sizeof clean, name, strlen(name));
-	err_set(&sb->reload.error, ERR_BAD_MODULE, "it is module %s, and a version of %s is wanted", clean, running);
+	err_set(sandbox_error(sb, SANDBOX_ERROR_RELOAD), ERR_BAD_MODULE, "it is module %s, and a version of %s is wanted", clean, running);
 	return false;
 }
 
@@ -208,16 +210,14 @@ static void on_failed(struct sandbox *sb, struct host *h, const struct host_mess
 {
 	if (h->ready)
 		return;
-	error_from_host(&sb->reload.error, NULL, head, body, ERR_RELOAD_FAILED);
+	error_from_host(sandbox_error(sb, SANDBOX_ERROR_RELOAD), NULL, head, body, ERR_RELOAD_FAILED);
 	sandbox_txn_event(sb, h->staged ? TXN_EV_LOAD_FAILED : TXN_EV_STAGE_FAILED, 0);
 }
 
 void candidate_message(struct sandbox *sb, struct host *h, const struct host_message *head, const char *body)
 {
-	if (head->type == HOST_DEATH && head->body_bytes == sizeof h->death) {
-		memcpy(&h->death, body, sizeof h->death);
-		h->has_death = true;
-	}
+	if (head->type == HOST_DEATH)
+		host_death_keep(h, head, body);
 	if (h != sb->next || !txn_active(&sb->txn))
 		return; /* of the one before nothing else is waited for */
 	switch ((int)head->type) {
@@ -255,8 +255,8 @@ void candidate_broken(struct sandbox *sb, struct host *h, const char *why)
 		kill_generation(sb, h->link.generation);
 		return;
 	}
-	err_set(&sb->reload.error, ERR_RELOAD_FAILED, "protocol violation of the second process: %s", why);
-	events_add(sb->control->events, "sandbox.killed", sb->spec.id, sb->spec.owner, "why", sb->reload.error.text);
+	err_set(sandbox_error(sb, SANDBOX_ERROR_RELOAD), ERR_RELOAD_FAILED, "protocol violation of the second process: %s", why);
+	events_add(sb->control->events, "sandbox.killed", sb->spec.id, sb->spec.owner, "why", sandbox_error_told(sb, SANDBOX_ERROR_RELOAD)->text);
 	sandbox_txn_event(sb, TXN_EV_CANDIDATE_DIED, 0);
 }
 
@@ -292,8 +292,8 @@ static void promoted(void *ctx, const struct spawner_message *m, int *fds, size_
 		sandbox_txn_event(sb, TXN_EV_PROMOTED, 0);
 	} else {
 		text_clean(text, sizeof text, m->text, strnlen(m->text, sizeof m->text));
-		if (sb->reload.error.code == ERR_OK)
-			err_set(&sb->reload.error, ERR_RELOAD_FAILED, "the spawner can't promote the second process: %s", text);
+		if (sandbox_error_told(sb, SANDBOX_ERROR_RELOAD)->code == ERR_OK)
+			err_set(sandbox_error(sb, SANDBOX_ERROR_RELOAD), ERR_RELOAD_FAILED, "the spawner can't promote the second process: %s", text);
 		sandbox_txn_event(sb, TXN_EV_PROMOTE_FAILED, 0);
 	}
 	if (sb->spec_due)
@@ -303,14 +303,14 @@ static void promoted(void *ctx, const struct spawner_message *m, int *fds, size_
 
 void candidate_promote(struct sandbox *sb)
 {
-	int fd = spec_memfd(sb, SPEC_PROMOTED, &sb->reload.error);
+	int fd = spec_memfd(sb, SPEC_PROMOTED, sandbox_error(sb, SANDBOX_ERROR_RELOAD));
 	struct spawner_message m;
 	bool sent = false;
 
 	spawner_message_init(&m, SPAWNER_PROMOTE, sb->spec.id);
 	m.generation = sb->next ? sb->next->link.generation : 0;
 	if (FAULT(RELOAD_PROMOTE))
-		err_sys(&sb->reload.error, ERR_RELOAD_FAILED, "cannot ask for the promotion of the second process");
+		err_sys(sandbox_error(sb, SANDBOX_ERROR_RELOAD), ERR_RELOAD_FAILED, "cannot ask for the promotion of the second process");
 	else
 		sent = fd >= 0 && ask(sb, &m, &fd, 1, promoted) == 0;
 	fd_close(&fd);
@@ -383,7 +383,7 @@ static void next_exited(struct sandbox *sb, const struct spawner_message *m)
 		return;
 	}
 	exit_describe(&x, h, m, LIFE_KILL_NONE);
-	err_set(&sb->reload.error, ERR_RELOAD_FAILED, "the second process ended: %s%s%s", x.reason, x.text[0] ? ": " : "", x.text);
+	err_set(sandbox_error(sb, SANDBOX_ERROR_RELOAD), ERR_RELOAD_FAILED, "the second process ended: %s%s%s", x.reason, x.text[0] ? ": " : "", x.text);
 	sandbox_txn_event(sb, TXN_EV_CANDIDATE_DIED, 0);
 }
 

@@ -43,7 +43,7 @@ static void answer_give(struct sandbox *sb, struct held_answer *a)
 		cJSON *extra = cJSON_CreateObject();
 
 		cJSON_Delete(a->tree);
-		err_set(&e, ERR_IO, "the change of sandbox %s is in force, but not durable: %s", sb->spec.id, sb->disk.error.text);
+		err_set(&e, ERR_IO, "the change of sandbox %s is in force, but not durable: %s", sb->spec.id, sandbox_error_told(sb, SANDBOX_ERROR_DISK)->text);
 		cJSON_AddBoolToObject(extra, "in_force", true);
 		cJSON_AddBoolToObject(extra, "durable", false);
 		cJSON_AddStringToObject(extra, "status", sandbox_status_text(sb));
@@ -167,7 +167,7 @@ static void write_failed(struct sandbox *sb, const struct err *e)
 	bool before = sb->disk.failed;
 
 	sb->disk.failed = true;
-	sb->disk.error = *e;
+	*sandbox_error(sb, SANDBOX_ERROR_DISK) = *e;
 	if (before)
 		return;
 	events_add(sb->control->events, "sandbox.not_durable", sb->spec.id, sb->spec.owner, "why", e->text);

@@ -36,7 +36,6 @@ struct on_disk {
 	enum life_state state;   /* at the newest write: to write again when a sandbox that is down becomes failed, or no longer is */
 	bool by_daemon;          /* its stop is the daemon's end: what is wanted doesn't change */
 	bool failed;             /* the newest write that has ended did not go well */
-	struct err error;
 	unsigned pending;        /* writes that have not ended */
 	uint64_t begun, ended;   /* numbers of the newest write that was begun, and that has ended */
 	char state_sha256[SHA256_HEX_BYTES + 1]; /* of the state that the row refers to; "": none */

@@ -24,9 +24,9 @@ static const char *signal_text(int number)
  * an exit of its own look like that signal. */
 static int status_of(const struct host *h, int status)
 {
-	if (h && h->has_death && h->death.signal > 0 && h->death.signal < 65 && WIFEXITED(status) &&
-		WEXITSTATUS(status) == 128 + h->death.signal)
-		return h->death.signal;
+	if (h && h->death && h->death->signal > 0 && h->death->signal < 65 && WIFEXITED(status) &&
+		WEXITSTATUS(status) == 128 + h->death->signal)
+		return h->death->signal;
 	return status;
 }
 
@@ -113,8 +113,8 @@ void exit_describe(struct last_exit *x, const struct host *h, const struct spawn
 	if (h && h->kill_text[0])
 		x->exit = LIFE_EXIT_ERROR;
 	reason_of(x, h, m, killed);
-	if (h && h->has_death)
-		death_text(x, &h->death);
+	if (h && h->death)
+		death_text(x, h->death);
 }
 
 /* It ended by a limit: so that is told too. */

@@ -39,27 +39,23 @@ void explain_note(struct sandbox *sb, enum decision_kind kind, const char *what)
 
 void explain_save(const struct sandbox *sb, struct json_out *o)
 {
+	uint8_t bytes[DECISIONS_BYTES_MOST];
 	struct buf text = BUF_INIT;
 
-	base64_encode(&text, &sb->decisions, offsetof(struct decisions, at) + decisions_count(&sb->decisions) * sizeof sb->decisions.at[0]);
+	base64_encode(&text, bytes, decisions_write(&sb->decisions, bytes));
 	json_out_text(o, "decisions", buf_text(&text));
 	buf_fini(&text);
 }
 
 void explain_load(struct sandbox *sb, struct json_span saved)
 {
-	uint8_t bytes[sizeof sb->decisions + 3];
-	struct decisions found = { 0 };
+	uint8_t bytes[DECISIONS_BYTES_MOST + 3];
 	size_t size = 0;
 	char *text = json_string_dup(saved, &size);
 	int64_t n = text && size <= (sizeof bytes) / 3 * 4 ? base64_decode(bytes, text, size) : 0;
 
-	if (n >= (int64_t)offsetof(struct decisions, at) && n <= (int64_t)sizeof found) {
-		memcpy(&found, bytes, (size_t)n);
-		if ((size_t)n >= offsetof(struct decisions, at) + decisions_count(&found) * sizeof found.at[0]) /* an earlier version kept all places */
-			sb->decisions = found;
-		decisions_sanitise(&sb->decisions);
-	}
+	if (n > 0 && n <= (int64_t)DECISIONS_BYTES_MOST)
+		decisions_read(&sb->decisions, bytes, (size_t)n);
 	free(text);
 }
 

@@ -112,10 +112,10 @@ static void channel_cb(uv_poll_t *poll, int status, int events)
 		}
 	}
 	l->turn_bytes = 0;
-	for (int i = 0; i < LIMIT_HOST_MESSAGES_PER_TURN && l->turn_bytes < LIMIT_HOST_BYTES_PER_TURN && !l->broken && !l->closing &&
-			link_receive(l);
-		i++)
-		;
+	/* A lone call's answer is one message: to find nothing behind it would cost a system call before its caller is answered. */
+	for (int i = 0; i < LIMIT_HOST_MESSAGES_PER_TURN && l->turn_bytes < LIMIT_HOST_BYTES_PER_TURN && !l->broken && !l->closing; i++)
+		if (!link_receive(l) || l->broken || l->closing || !l->owner->expects(l))
+			break;
 	/* While something waits to be sent, that carries the acknowledgement: a host that doesn't read can't make the queue grow. */
 	if (!l->broken && !l->closing && !l->out && (l->seen - l->acked >= ACK_AFTER_REPLIES || l->unacked_bytes >= ACK_AFTER_BYTES))
 		(void)host_link_send(l, HOST_ACK, 0, 0, NULL, 0, -1);

@@ -18,6 +18,7 @@ struct host_link;
 
 struct host_link_owner {
 	bool (*awaits)(struct host_link *l, uint64_t number);    /* is a REPLY with this number worth being looked at? else it is a violation */
+	bool (*expects)(struct host_link *l);                    /* is another message likely to be there? else the next turn looks */
 	void (*message)(struct host_link *l, const struct host_message *head, const char *body);
 	void (*output)(struct host_link *l, enum log_stream stream, const char *data, size_t size);
 	void (*writable)(struct host_link *l);                   /* there was no room; now there is */

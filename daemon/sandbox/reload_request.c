@@ -171,6 +171,7 @@ const struct rpc_done *sandbox_reload(struct sandbox *sb, struct rpc_request *r)
 	code = calloc(1, sizeof *code);
 	if (!code)
 		return refuse_memory(sb, r);
+	sandbox_error_none(sb, SANDBOX_ERROR_RELOAD);
 	sb->reload = (struct reload){ .active = true, .request = r, .code = code };
 	sb->reload.is_check = rpc_method(r) == &methods[METHOD_STATE_CHECK] || rpc_bool(r, "check", false);
 	sb->reload.force = !sb->reload.is_check && rpc_bool(r, "force", false);
@@ -210,6 +211,7 @@ const struct rpc_done *sandbox_rollback(struct sandbox *sb, struct rpc_request *
 		fd_close(&left.fd);
 		return refuse_memory(sb, r);
 	}
+	sandbox_error_none(sb, SANDBOX_ERROR_RELOAD);
 	sb->reload = (struct reload){ .active = true, .request = r, .is_rollback = true, .force = rpc_bool(r, "force", false),
 		.code = code, .from_saved = from_saved, .left = left };
 	sandbox_hold(sb);
@@ -235,6 +237,7 @@ const struct rpc_done *sandbox_state_set(struct sandbox *sb, struct rpc_request 
 	code = calloc(1, sizeof *code);
 	if (!code)
 		return refuse_memory(sb, r);
+	sandbox_error_none(sb, SANDBOX_ERROR_RELOAD);
 	sb->reload = (struct reload){ .active = true, .request = r, .code = code, .patch = strndup(patch.at, patch.size) };
 	if (!sb->reload.patch) {
 		sb->reload.active = false;
@@ -363,8 +366,8 @@ static void failure_text(const struct sandbox *sb, const struct txn_actions *a, 
 	const char *step = txn_step_text(a->failed_step);
 
 	*e = (struct err)ERR_INIT;
-	if ((a->failure == TXN_FAILURE_SAID || a->failure == TXN_FAILURE_CANDIDATE_DIED) && rl->error.code != ERR_OK) {
-		*e = rl->error;
+	if ((a->failure == TXN_FAILURE_SAID || a->failure == TXN_FAILURE_CANDIDATE_DIED) && sandbox_error_told(sb, SANDBOX_ERROR_RELOAD)->code != ERR_OK) {
+		*e = *sandbox_error_told(sb, SANDBOX_ERROR_RELOAD);
 		if (e->code != ERR_STRICT_REFUSED && e->code != ERR_BAD_MODULE && e->code != ERR_STATE_MISMATCH && e->code != ERR_BAD_IMAGE)
 			e->code = ERR_RELOAD_FAILED;
 	} else if (a->failure == TXN_FAILURE_TIMEOUT && a->failed_step == TXN_QUIESCE) {

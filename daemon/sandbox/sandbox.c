@@ -81,9 +81,42 @@ struct sandbox *sandbox_new(struct control *c, struct spec *spec_take, struct er
 	return sb;
 }
 
+static struct err shared = ERR_INIT; /* where there was no memory for one of its own */
+
+struct err *sandbox_error(struct sandbox *sb, enum sandbox_error which)
+{
+	int kept = errno; /* err_sys comes next */
+
+	if (!sb->errors[which])
+		sb->errors[which] = malloc(sizeof shared);
+	if (!sb->errors[which])
+		sb->errors[which] = &shared;
+	else if (sb->errors[which] != &shared)
+		*sb->errors[which] = (struct err)ERR_INIT;
+	errno = kept;
+	return sb->errors[which];
+}
+
+const struct err *sandbox_error_told(const struct sandbox *sb, enum sandbox_error which)
+{
+	static const struct err none = ERR_INIT;
+
+	return sb->errors[which] ? sb->errors[which] : &none;
+}
+
+void sandbox_error_none(struct sandbox *sb, enum sandbox_error which)
+{
+	if (sb->errors[which] != &shared)
+		free(sb->errors[which]);
+	sb->errors[which] = NULL;
+}
+
 static void sandbox_free(struct sandbox *sb)
 {
-	calls_refuse(&sb->calls, &sb->gone_error);
+	calls_refuse(&sb->calls, sandbox_error_told(sb, SANDBOX_ERROR_GONE));
+	for (int i = 0; i < SANDBOX_ERROR__N; i++)
+		sandbox_error_none(sb, (enum sandbox_error)i);
+	decisions_fini(&sb->decisions);
 	owned_update(sb);
 	durable_fini(sb);
 	reload_fini(&sb->reload);
@@ -161,14 +194,14 @@ static void sandbox_gone_finish(struct sandbox *sb)
 			if (output)
 				cJSON_AddStringToObject(extra, "output", output);
 		}
-		(void)rpc_error(r, &sb->gone_error, extra);
+		(void)rpc_error(r, sandbox_error_told(sb, SANDBOX_ERROR_GONE), extra);
 	}
 	waits_gone(sb);
 	freeze_fini(sb);
 	if (sb->keeper)
 		sb->keeper->gone(sb);
-	err_set(&sb->gone_error, ERR_NOT_FOUND, "sandbox %s has been destroyed", sb->spec.id);
-	calls_refuse(&sb->calls, &sb->gone_error);
+	err_set(sandbox_error(sb, SANDBOX_ERROR_GONE), ERR_NOT_FOUND, "sandbox %s has been destroyed", sb->spec.id);
+	calls_refuse(&sb->calls, sandbox_error_told(sb, SANDBOX_ERROR_GONE));
 	uv_close((uv_handle_t *)&sb->life_timer, timer_closed_cb);
 	uv_close((uv_handle_t *)&sb->txn_timer, timer_closed_cb);
 	uv_close((uv_handle_t *)&sb->call_timer, timer_closed_cb);
@@ -217,7 +250,7 @@ static void gone_from_disk(struct sandbox *sb, const struct err *error)
 		log_error("sandbox=%s its row stays in the registry: %s", sb->spec.id, error->text);
 		events_add(sb->control->events, "sandbox.not_durable", sb->spec.id, sb->spec.owner, "why", error->text);
 		if (sb->gone_ok)
-			err_set(&sb->gone_error, ERR_IO, "sandbox %s is destroyed, but that is not durable, and it may come back after a restart "
+			err_set(sandbox_error(sb, SANDBOX_ERROR_GONE), ERR_IO, "sandbox %s is destroyed, but that is not durable, and it may come back after a restart "
 				"of the machine: %s", sb->spec.id, error->text);
 		sb->gone_ok = false;
 	}

@@ -130,8 +130,7 @@ struct host {
 	char kill_text[96];              /* why control killed it outside the life's rules; "" */
 	char kill_reason[16];            /* its word for last_exit; "": killed */
 	unsigned old_replies;            /* to calls of an earlier control */
-	struct host_death death;
-	bool has_death;
+	struct host_death *death;        /* its note; NULL: none came */
 	bool exited;                     /* EXITED is being handled */
 	bool draining;                   /* a candidate's: what it has left is being read */
 	uint32_t n_pinned;               /* objects that it couldn't unload, as far as this control knows */
@@ -167,7 +166,6 @@ struct reload {
 	uint64_t state_bytes;
 	char *report, *pinned;           /* JSON from the host, owned */
 	const char *module;              /* the same, shared_text */
-	struct err error;                /* what the failing step said */
 };
 
 /* The current version on probation. */
@@ -186,6 +184,16 @@ struct updated {
 	uint32_t version, n_versions;
 	bool wanted, significant;
 	char group[LIMIT_ID_BYTES + 1];
+};
+
+/* Errors that a sandbox remembers for later. Large, and most never have one: each is made at its first use. */
+enum sandbox_error {
+	SANDBOX_ERROR_PLACE,             /* of the start at work: its object couldn't be placed */
+	SANDBOX_ERROR_START,             /* why the start at work failed */
+	SANDBOX_ERROR_RELOAD,            /* what the failing step of the reload at work said */
+	SANDBOX_ERROR_DISK,              /* why the newest write that has ended did not go well */
+	SANDBOX_ERROR_GONE,              /* what those hear who ask, or wait, when it is gone */
+	SANDBOX_ERROR__N
 };
 
 struct sandbox {
@@ -244,8 +252,7 @@ struct sandbox {
 	char placed_sha256[SHA256_HEX_BYTES + 1]; /* of the file that is kept for the next start; "": none, or a job is replacing it */
 	uint64_t keeping_serial;         /* of the last placement that keeps its file */
 	uint64_t placed_serial;          /* the object of this serial lies where its host finds it */
-	struct err place_err;            /* of the start at work: not ERR_OK when it couldn't be placed */
-	struct err failure;              /* why the start at work failed */
+	struct err *errors[SANDBOX_ERROR__N]; /* sandbox_error */
 	char failure_step[LIMIT_ID_BYTES + 1]; /* the stage of the start that failed; "": not known */
 	const char *module, *security;   /* JSON from READY and REPORT, shared_text; NULL: not known */
 	struct last_exit last_exit;
@@ -300,7 +307,6 @@ struct sandbox {
 	bool not_held;                   /* the spawner could not take it when it came back from the registry: HOLD is still to come (sandbox_start) */
 	bool forgetting, was_gone;       /* being removed from everywhere; an earlier control had begun that */
 	struct rpc_request *gone_request; /* answered when nothing is left */
-	struct err gone_error;
 	bool gone_ok;
 	UT_hash_handle hh;
 };
@@ -308,6 +314,10 @@ struct sandbox {
 /* ---- sandbox.c ---- */
 struct sandbox *sandbox_new(struct control *c, struct spec *spec_take, struct err *e);  /* in no registry yet; state initializing */
 void sandbox_discard(struct sandbox *sb);   /* one that came into no registry */
+/* To write one; without memory all share one place, and the newest says what is wrong. */
+struct err *sandbox_error(struct sandbox *sb, enum sandbox_error which);
+const struct err *sandbox_error_told(const struct sandbox *sb, enum sandbox_error which); /* ERR_OK: none */
+void sandbox_error_none(struct sandbox *sb, enum sandbox_error which);
 void sandbox_hold(struct sandbox *sb);      /* one more callback will come */
 void sandbox_release(struct sandbox *sb);   /* it has come; frees a sandbox that is gone when it was the last */
 void sandbox_gone(struct sandbox *sb);      /* LIFE_DO_GONE: FORGET, leave the registry, free when all is closed */
@@ -437,6 +447,7 @@ void host_send_start(struct host *h, uint64_t serial, bool backwards, const char
 void sandbox_place(struct sandbox *sb, struct blob *object, const char *sha256, uint64_t serial, bool put,
 	bool for_next, void (*placed)(struct sandbox *sb, uint64_t serial, const struct err *e));
 struct host *host_new(struct sandbox *sb, uint64_t generation, int channel_fd, int stdout_fd, int stderr_fd, struct err *e);
+void host_death_keep(struct host *h, const struct host_message *head, const char *body); /* its death note; what isn't one is dropped */
 void host_process_set(struct host *h, const struct spawner_message *m); /* its cgroup and its program, from STARTED, BORN, ENTRY */
 void host_abandon(struct host *h);          /* closes its link; frees itself */
 

@@ -38,7 +38,7 @@ static void life_error(const struct sandbox *sb, const struct life_actions *a, s
 	switch (a->reason) {
 	case LIFE_REASON_BEGIN_FAILED:
 	case LIFE_REASON_HOST_FAILED:
-		*e = sb->failure;
+		*e = *sandbox_error_told(sb, SANDBOX_ERROR_START);
 		if (e->code == ERR_OK)
 			err_set(e, ERR_START_FAILED, "no reason was given");
 		if (e->code == ERR_MODULE_ERROR || e->code == ERR_INTERNAL || e->code == ERR_LIMIT_EXCEEDED)
@@ -57,7 +57,7 @@ static void life_error(const struct sandbox *sb, const struct life_actions *a, s
 		err_set(e, ERR_WRONG_STATE, "%s of sandbox %s: a later request took its place", what, id);
 		break;
 	case LIFE_REASON_SAVE_FAILED:
-		*e = sb->failure;
+		*e = *sandbox_error_told(sb, SANDBOX_ERROR_START);
 		e->code = ERR_RELOAD_FAILED;
 		err_prefix(e, "sandbox %s was not restarted, since its state could not be saved", id);
 		break;
@@ -84,7 +84,7 @@ static void life_answer(struct sandbox *sb, const struct life_actions *a)
 		sb->gone_request = r;
 		sb->gone_ok = a->ok;
 		if (!a->ok)
-			life_error(sb, a, &sb->gone_error);
+			life_error(sb, a, sandbox_error(sb, SANDBOX_ERROR_GONE));
 		return;
 	}
 	if (a->ok) {
@@ -200,8 +200,9 @@ static void refuse_calls(struct sandbox *sb)
 
 	if (sandbox_takes_calls(sb) || !sb->calls.waiting.first)
 		return;
-	if (sb->life.gone && sb->gone_error.code != ERR_OK) /* sent behind a create that failed: the same reason */
-		err_set(&e, ERR_START_FAILED, "sandbox %s was not created, so the call didn't begin: %s", sb->spec.id, sb->gone_error.text);
+	if (sb->life.gone && sandbox_error_told(sb, SANDBOX_ERROR_GONE)->code != ERR_OK) /* sent behind a create that failed: the same reason */
+		err_set(&e, ERR_START_FAILED, "sandbox %s was not created, so the call didn't begin: %s", sb->spec.id,
+			sandbox_error_told(sb, SANDBOX_ERROR_GONE)->text);
 	else
 		err_set(&e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, sandbox_status_text(sb));
 	calls_refuse(&sb->calls, &e);
@@ -381,7 +382,7 @@ bool sandbox_request(struct sandbox *sb, enum life_event_type type, bool keep_st
 	explain_step(sb, &was, &ev, &a);
 	sb->asked_restarts += type == LIFE_RESTART;
 	if (type <= LIFE_DESTROY) {
-		sb->failure = (struct err)ERR_INIT;
+		sandbox_error_none(sb, SANDBOX_ERROR_START);
 		sb->failure_step[0] = '\0';
 		if (overridden && overridden != r) {
 			answer_cancelled(sb, overridden, pending == LIFE_NO_REQUEST ? LIFE_REQUEST_CREATE : pending);

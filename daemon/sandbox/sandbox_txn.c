@@ -38,7 +38,7 @@ static void reload_placed(struct sandbox *sb, uint64_t serial, const struct err 
 		return;
 	}
 	if (e)
-		sb->reload.error = *e;
+		*sandbox_error(sb, SANDBOX_ERROR_RELOAD) = *e;
 	sandbox_txn_event(sb, e ? TXN_EV_PLACE_FAILED : TXN_EV_PLACED, 0);
 }
 
@@ -51,7 +51,7 @@ static void queue_event(struct sandbox *sb, enum txn_event_type type)
 static void do_place(struct sandbox *sb)
 {
 	if (FAULT(RELOAD_PLACE)) {
-		err_sys(&sb->reload.error, ERR_IO, "cannot place the candidate");
+		err_sys(sandbox_error(sb, SANDBOX_ERROR_RELOAD), ERR_IO, "cannot place the candidate");
 		queue_event(sb, TXN_EV_PLACE_FAILED);
 		return;
 	}
@@ -115,7 +115,7 @@ static void do_make_state(struct sandbox *sb, uint64_t bytes)
 		queue_event(sb, TXN_EV_MADE);
 		return;
 	}
-	err_sys(&sb->reload.error, ERR_RELOAD_FAILED, "cannot make a memfd of %llu bytes for the state", (unsigned long long)bytes);
+	err_sys(sandbox_error(sb, SANDBOX_ERROR_RELOAD), ERR_RELOAD_FAILED, "cannot make a memfd of %llu bytes for the state", (unsigned long long)bytes);
 	queue_event(sb, TXN_EV_MAKE_FAILED);
 }
 
@@ -127,7 +127,7 @@ static void do_seal(struct sandbox *sb, uint64_t bytes)
 		queue_event(sb, TXN_EV_SEALED);
 		return;
 	}
-	err_sys(&sb->reload.error, ERR_RELOAD_FAILED, "cannot seal the saved state of %llu bytes", (unsigned long long)bytes);
+	err_sys(sandbox_error(sb, SANDBOX_ERROR_RELOAD), ERR_RELOAD_FAILED, "cannot seal the saved state of %llu bytes", (unsigned long long)bytes);
 	queue_event(sb, TXN_EV_SEAL_FAILED);
 }
 
@@ -148,7 +148,7 @@ static void kept_reply(void *ctx, const struct spawner_message *m, int *fds, siz
 	(void)n_fds;
 	if (k->serial == sb->candidate_serial && txn_active(&sb->txn)) {
 		if (!ok)
-			err_set(&sb->reload.error, ERR_RELOAD_FAILED, "the spawner can't keep what must survive: %s", strerror(m->status));
+			err_set(sandbox_error(sb, SANDBOX_ERROR_RELOAD), ERR_RELOAD_FAILED, "the spawner can't keep what must survive: %s", strerror(m->status));
 		sandbox_txn_event(sb, state ? (ok ? TXN_EV_KEPT : TXN_EV_KEEP_FAILED) : (ok ? TXN_EV_RECORDED : TXN_EV_RECORD_FAILED), 0);
 	}
 	free(k);
@@ -159,18 +159,20 @@ static void keep(struct sandbox *sb, enum spawner_keep kind, int fd, enum txn_ev
 {
 	struct keeping *k = malloc(sizeof *k);
 	struct spawner_message m;
+	struct err e = ERR_INIT;
 
 	if (!k)
-		err_set(&sb->reload.error, ERR_INTERNAL, "no memory for a request to the spawner");
+		err_set(sandbox_error(sb, SANDBOX_ERROR_RELOAD), ERR_INTERNAL, "no memory for a request to the spawner");
 	if (failed == TXN_EV_KEEP_FAILED ? FAULT(RELOAD_KEEP) : FAULT(RELOAD_RECORD)) {
-		err_sys(&sb->reload.error, ERR_RELOAD_FAILED, "cannot give the spawner what must survive");
+		err_sys(sandbox_error(sb, SANDBOX_ERROR_RELOAD), ERR_RELOAD_FAILED, "cannot give the spawner what must survive");
 	} else if (k && fd >= 0) {
 		*k = (struct keeping){ sb, sb->candidate_serial, kind };
 		spawner_message_init(&m, SPAWNER_KEEP, sb->spec.id);
 		m.kind = (uint16_t)kind;
 		sandbox_hold(sb);
-		if (spawner_request(sb->control->spawner, &m, &fd, 1, kept_reply, k, &sb->reload.error) != 0)
+		if (spawner_request(sb->control->spawner, &m, &fd, 1, kept_reply, k, &e) != 0)
 			return;
+		*sandbox_error(sb, SANDBOX_ERROR_RELOAD) = e;
 		sandbox_release(sb);
 	}
 	free(k);
@@ -179,8 +181,11 @@ static void keep(struct sandbox *sb, enum spawner_keep kind, int fd, enum txn_ev
 
 static void do_record(struct sandbox *sb)
 {
-	int fd = spec_memfd(sb, SPEC_WITH_CANDIDATE, &sb->reload.error);
+	struct err e = ERR_INIT;
+	int fd = spec_memfd(sb, SPEC_WITH_CANDIDATE, &e);
 
+	if (fd < 0)
+		*sandbox_error(sb, SANDBOX_ERROR_RELOAD) = e;
 	keep(sb, SPAWNER_KEEP_SPEC, fd, TXN_EV_RECORD_FAILED);
 	fd_close(&fd);
 }
@@ -266,9 +271,9 @@ static void do_finished(struct sandbox *sb, enum txn_mode mode, const struct txn
 	bool died = !sb->host && !sb->txn_recovered; /* it had ended before this step, and the life doesn't know yet */
 
 	if (mode == TXN_SAVE_ONLY && !a->ok) {
-		sb->failure = sb->reload.error;
-		if (sb->failure.code == ERR_OK)
-			err_set(&sb->failure, ERR_RELOAD_FAILED, "%s: %s", txn_step_text(a->failed_step),
+		*sandbox_error(sb, SANDBOX_ERROR_START) = *sandbox_error_told(sb, SANDBOX_ERROR_RELOAD);
+		if (sandbox_error_told(sb, SANDBOX_ERROR_RELOAD)->code == ERR_OK)
+			err_set(sandbox_error(sb, SANDBOX_ERROR_START), ERR_RELOAD_FAILED, "%s: %s", txn_step_text(a->failed_step),
 				a->failure == TXN_FAILURE_HOST_DIED ? sb->last_exit.reason : txn_failure_text(a->failure));
 	}
 	if (mode == TXN_SAVE_ONLY && a->ok) {
@@ -417,7 +422,7 @@ void sandbox_txn_begin(struct sandbox *sb, enum txn_mode mode)
 	sb->reload.step_us = clock_monotonic_us();
 	if (mode == TXN_SAVE_ONLY) {
 		sb->txn_policy = txn_policy_default();
-		sb->reload.error = (struct err)ERR_INIT;
+		sandbox_error_none(sb, SANDBOX_ERROR_RELOAD);
 		sb->candidate_serial = ++sb->last_serial; /* no candidate: the number that the host's answers carry */
 	}
 	txn_begin(&sb->txn, mode, &sb->txn_policy, sb->state_bytes, &a);

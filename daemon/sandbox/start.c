@@ -173,7 +173,7 @@ static void object_put(struct sandbox *sb, const struct err *e)
 	sb->create_object = blob_unref(sb->create_object);
 	if (e) {
 		sb->put_failed = true;
-		sb->failure = *e;
+		*sandbox_error(sb, SANDBOX_ERROR_START) = *e;
 		(void)snprintf(sb->failure_step, sizeof sb->failure_step, "store");
 	}
 	sandbox_ready(sb);
@@ -189,7 +189,10 @@ void sandbox_put_object(struct sandbox *sb)
 
 static void host_closed(struct host_link *l)
 {
-	free(l); /* struct host begins with its link */
+	struct host *h = (struct host *)l; /* begins with its link */
+
+	free(h->death);
+	free(h);
 }
 
 struct host *host_new(struct sandbox *sb, uint64_t generation, int channel_fd, int stdout_fd, int stderr_fd, struct err *e)
@@ -223,7 +226,7 @@ void host_abandon(struct host *h)
 
 static void begin_failed(struct sandbox *sb, const struct err *e, const char *step)
 {
-	sb->failure = *e;
+	*sandbox_error(sb, SANDBOX_ERROR_START) = *e;
 	(void)snprintf(sb->failure_step, sizeof sb->failure_step, "%s", step);
 	sandbox_fact(sb, LIFE_BEGIN_FAILED, LIFE_EXIT_NORMAL);
 }
@@ -284,7 +287,7 @@ static void place_failed(struct sandbox *sb)
 {
 	if (!sb->host)
 		return;
-	sb->failure = sb->place_err;
+	*sandbox_error(sb, SANDBOX_ERROR_START) = *sandbox_error_told(sb, SANDBOX_ERROR_PLACE);
 	(void)snprintf(sb->failure_step, sizeof sb->failure_step, "place");
 	sandbox_kill_host(sb, "its object could not be placed");
 	sandbox_fact(sb, LIFE_HOST_FAILED, LIFE_EXIT_NORMAL);
@@ -301,7 +304,7 @@ static void start_placed(struct sandbox *sb, uint64_t serial, const struct err *
 		return;
 	}
 	if (error) {
-		sb->place_err = *error;
+		*sandbox_error(sb, SANDBOX_ERROR_PLACE) = *error;
 		place_failed(sb);
 		return;
 	}
@@ -362,7 +365,7 @@ void sandbox_create_failed(struct sandbox *sb, const struct err *e)
 	sb->request = NULL;
 	if (r) {
 		sb->gone_request = r;
-		sb->gone_error = *e;
+		*sandbox_error(sb, SANDBOX_ERROR_GONE) = *e;
 	}
 	events_add(sb->control->events, "sandbox.create_failed", sb->spec.id, sb->spec.owner, "why", e->text);
 	sandbox_fact(sb, LIFE_BEGIN_FAILED, LIFE_EXIT_NORMAL);
@@ -413,7 +416,7 @@ static void started(void *ctx, const struct spawner_message *m, int *fds, size_t
 		sandbox_fact(sb, LIFE_BORN, LIFE_EXIT_NORMAL);
 		if (sb->host) {
 			host_send_begin(sb->host);
-			if (sb->place_err.code != ERR_OK)
+			if (sandbox_error_told(sb, SANDBOX_ERROR_PLACE)->code != ERR_OK)
 				place_failed(sb);
 			else
 				sandbox_tell_host(sb);
@@ -481,7 +484,7 @@ static void start_now(struct sandbox *sb, enum life_from from)
 	(void)snprintf(sb->state_from, sizeof sb->state_from, "%s", from_text[from]);
 	sb->put_failed = false;
 	sb->failure_step[0] = '\0';
-	sb->place_err = (struct err)ERR_INIT;
+	sandbox_error_none(sb, SANDBOX_ERROR_PLACE);
 	sb->last_serial++;
 	sb->next_start = 0;
 	(void)FAULT(START_SEND);

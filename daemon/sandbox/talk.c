@@ -124,6 +124,7 @@ bool sandbox_strict_accepts(struct json_span report, struct err *e)
 static void on_report(struct sandbox *sb, const struct host_message *head, const char *body)
 {
 	struct json_span report = { body, head->body_bytes };
+	struct err e = ERR_INIT;
 
 	if (sb->host->reported)
 		return; /* module code may run by now */
@@ -136,12 +137,13 @@ static void on_report(struct sandbox *sb, const struct host_message *head, const
 	sb->security = shared_text(report.at, report.size);
 	if (!sb->spec.strict)
 		return;
-	if (sandbox_strict_accepts(report, &sb->failure)) {
+	if (sandbox_strict_accepts(report, &e)) {
 		sandbox_tell_host(sb);
 		return;
 	}
+	*sandbox_error(sb, SANDBOX_ERROR_START) = e;
 	(void)snprintf(sb->failure_step, sizeof sb->failure_step, "confine");
-	events_add(sb->control->events, "sandbox.refused", sb->spec.id, sb->spec.owner, "why", sb->failure.text);
+	events_add(sb->control->events, "sandbox.refused", sb->spec.id, sb->spec.owner, "why", e.text);
 	sandbox_kill_host(sb, "strict: protections are missing");
 	sandbox_fact(sb, LIFE_HOST_FAILED, LIFE_EXIT_NORMAL);
 }
@@ -221,9 +223,9 @@ static void on_ready(struct sandbox *sb, const struct host_message *head, const 
 
 static void on_failed(struct sandbox *sb, const struct host_message *head, const char *body)
 {
-	if (sb->host->ready || sb->failure.code == ERR_STRICT_REFUSED)
+	if (sb->host->ready || sandbox_error_told(sb, SANDBOX_ERROR_START)->code == ERR_STRICT_REFUSED)
 		return;
-	error_from_host(&sb->failure, sb->failure_step, head, body, ERR_START_FAILED);
+	error_from_host(sandbox_error(sb, SANDBOX_ERROR_START), sb->failure_step, head, body, ERR_START_FAILED);
 	if (!is_for_another(sb))
 		sandbox_fact(sb, LIFE_HOST_FAILED, LIFE_EXIT_NORMAL);
 }
@@ -326,12 +328,19 @@ static void on_cast_ended(struct sandbox *sb, const struct host_message *head, c
 	sandbox_pump(sb);
 }
 
+void host_death_keep(struct host *h, const struct host_message *head, const char *body)
+{
+	if (head->body_bytes != sizeof *h->death)
+		return;
+	if (!h->death)
+		h->death = malloc(sizeof *h->death);
+	if (h->death)
+		memcpy(h->death, body, sizeof *h->death);
+}
+
 static void on_death(struct sandbox *sb, const struct host_message *head, const char *body)
 {
-	if (head->body_bytes != sizeof sb->host->death)
-		return;
-	memcpy(&sb->host->death, body, sizeof sb->host->death);
-	sb->host->has_death = true;
+	host_death_keep(sb->host, head, body);
 }
 
 /* ---- a reload's steps: taken only for the candidate that was asked ---- */
@@ -357,7 +366,7 @@ static void txn_result(struct sandbox *sb, const struct host_message *head, cons
 	if (head->number != sb->candidate_serial)
 		return;
 	if (head->status != 0) {
-		error_from_host(&sb->reload.error, NULL, head, body, ERR_RELOAD_FAILED);
+		error_from_host(sandbox_error(sb, SANDBOX_ERROR_RELOAD), NULL, head, body, ERR_RELOAD_FAILED);
 		sandbox_txn_event(sb, bad, 0);
 		return;
 	}
@@ -408,7 +417,7 @@ static void on_saved(struct sandbox *sb, const struct host_message *head, const 
 		sandbox_txn_event(sb, TXN_EV_SAVE_TOO_SMALL, bytes);
 		return;
 	}
-	error_from_host(&sb->reload.error, NULL, head, body, ERR_RELOAD_FAILED);
+	error_from_host(sandbox_error(sb, SANDBOX_ERROR_RELOAD), NULL, head, body, ERR_RELOAD_FAILED);
 	sandbox_txn_event(sb, TXN_EV_SAVE_FAILED, 0);
 }
 
@@ -511,6 +520,14 @@ static bool link_awaits(struct host_link *l, uint64_t number)
 	return number >> 32 < h->sandbox->control->begin.epoch && h->old_replies++ < LIMIT_REPLIES_UNACKED + 2 * LIMIT_CALLS_IN_HOST;
 }
 
+/* Others' answers come one behind the other. */
+static bool link_expects(struct host_link *l)
+{
+	const struct host *h = l->ctx;
+
+	return !h->sandbox || h->sandbox->calls.running.n > 0;
+}
+
 static void link_message(struct host_link *l, const struct host_message *head, const char *body)
 {
 	struct host *h = l->ctx;
@@ -584,7 +601,7 @@ static void link_broken(struct host_link *l, const char *why)
 	}
 }
 
-const struct host_link_owner sandbox_host_owner = { link_awaits, link_message, link_output, link_writable, link_broken };
+const struct host_link_owner sandbox_host_owner = { link_awaits, link_expects, link_message, link_output, link_writable, link_broken };
 
 /* ---- calls ---- */
 

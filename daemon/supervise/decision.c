@@ -3,10 +3,14 @@
  * Which decisions a step of a life contains, and how they read. See decision.h. Control process; pure. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/supervise/decision.h"
 #include "daemon/supervise/life_move.h"
+
+#define ROOM_FIRST 4
+#define N_MOST     2000000000u
 
 static const char *const kind_texts[DECISION__N] = { [DECISION_NONE] = "none",
 	[DECISION_ASKED] = "asked",
@@ -34,11 +38,36 @@ static const char *const from_texts[] = { [LIFE_FROM_FRESH] = "a fresh state",
 	[LIFE_FROM_KEPT] = "the kept state",
 	[LIFE_FROM_SEALED] = "the state that a reload had sealed" };
 
+static bool room_make(struct decisions *ds)
+{
+	uint32_t room = ds->room == 0 ? ROOM_FIRST : 2 * ds->room;
+	struct decision *more;
+
+	if (ds->room >= LIMIT_DECISIONS)
+		return true;
+	if (room > LIMIT_DECISIONS)
+		room = LIMIT_DECISIONS;
+	more = realloc(ds->at, room * sizeof *more);
+	if (!more)
+		return false;
+	ds->at = more;
+	ds->room = room;
+	return true;
+}
+
+void decisions_fini(struct decisions *ds)
+{
+	free(ds->at);
+	*ds = (struct decisions){ 0 };
+}
+
 void decisions_add(struct decisions *ds, const struct decision *d)
 {
+	if (ds->n >= ds->room && !room_make(ds))
+		return;
 	ds->at[ds->n % LIMIT_DECISIONS] = *d;
 	ds->n++;
-	if (ds->n >= 2000000000u) /* the place stays the same */
+	if (ds->n >= N_MOST) /* the place stays the same */
 		ds->n = LIMIT_DECISIONS + ds->n % LIMIT_DECISIONS;
 }
 
@@ -183,11 +212,20 @@ void decisions_step(struct decisions *ds, const struct life *before, const struc
 		add_plain(ds, DECISION_READY, facts);
 }
 
-void decisions_sanitise(struct decisions *ds)
+size_t decisions_write(const struct decisions *ds, uint8_t to[DECISIONS_BYTES_MOST])
 {
-	if (ds->n >= 2000000000u)
-		ds->n = 0;
-	for (size_t i = 0; i < LIMIT_DECISIONS; i++) {
+	const uint32_t head[2] = { ds->n, 0 };
+	size_t size = decisions_count(ds) * sizeof *ds->at;
+
+	memcpy(to, head, sizeof head);
+	if (size > 0)
+		memcpy(to + sizeof head, ds->at, size);
+	return sizeof head + size;
+}
+
+static void sanitise(struct decisions *ds)
+{
+	for (size_t i = 0; i < decisions_count(ds); i++) {
 		struct decision *d = &ds->at[i];
 
 		if (d->kind >= DECISION__N)
@@ -209,6 +247,25 @@ void decisions_sanitise(struct decisions *ds)
 			if ((unsigned char)*at < 0x20 || (unsigned char)*at > 0x7e)
 				*at = '?';
 	}
+}
+
+void decisions_read(struct decisions *ds, const uint8_t *from, size_t size)
+{
+	struct decisions found = { 0 };
+
+	decisions_fini(ds);
+	if (size < 2 * sizeof(uint32_t))
+		return;
+	memcpy(&found.n, from, sizeof found.n);
+	found.room = (uint32_t)decisions_count(&found);
+	if (found.n == 0 || found.n >= N_MOST || size - 2 * sizeof(uint32_t) < found.room * sizeof *found.at) /* an earlier version kept all places */
+		return;
+	found.at = malloc(found.room * sizeof *found.at);
+	if (!found.at)
+		return;
+	memcpy(found.at, from + 2 * sizeof(uint32_t), found.room * sizeof *found.at);
+	sanitise(&found);
+	*ds = found;
 }
 
 const char *decision_kind_text(enum decision_kind k)

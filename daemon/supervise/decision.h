@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * The decision log of one sandbox: what happened, the rule that applied, the numbers it had; as `explain` tells it in sentences. A ring of
- * plain values, so that it is copied into the spec as it is and outlives control. Pure. Control process. */
+ * plain values, so that it is copied into the spec as it is and outlives control. Pure, but for its memory. Control process. */
 #ifndef SANDBOXD_DECISION_H
 #define SANDBOXD_DECISION_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "daemon/supervise/life.h"
 #include "proto/limits.h"
@@ -47,9 +48,11 @@ struct decision {
 
 struct decisions {
 	uint32_t n;             /* ever; the newest LIMIT_DECISIONS of them are in at[], the i-th in at[i % LIMIT_DECISIONS] */
-	uint32_t reserved;
-	struct decision at[LIMIT_DECISIONS];
+	uint32_t room;          /* of at[]: it grows up to LIMIT_DECISIONS, since most sandboxes have a few; what there is no memory for is not kept */
+	struct decision *at;    /* owned */
 };
+
+#define DECISIONS_BYTES_MOST (8 + LIMIT_DECISIONS * sizeof(struct decision))
 
 /* What the life doesn't know of its process. */
 struct decision_facts {
@@ -66,7 +69,10 @@ void decisions_step(struct decisions *ds, const struct life *before, const struc
 	const struct life_event *ev, const struct life_actions *out, const struct decision_facts *facts);
 size_t decisions_count(const struct decisions *ds);                        /* that are kept */
 const struct decision *decisions_get(const struct decisions *ds, size_t i); /* 0: the oldest kept */
-void decisions_sanitise(struct decisions *ds);                             /* after it was read from outside: any bytes */
+/* As bytes, which any later version reads: their number, at most DECISIONS_BYTES_MOST; from any bytes. */
+size_t decisions_write(const struct decisions *ds, uint8_t to[DECISIONS_BYTES_MOST]);
+void decisions_read(struct decisions *ds, const uint8_t *from, size_t size);
+void decisions_fini(struct decisions *ds);
 const char *decision_kind_text(enum decision_kind k);                      /* "gave_up" */
 void decision_text(const struct decision *d, char *to, size_t room);       /* one sentence */
 /* What comes next by itself, and when: "restart in 312 ms"; "" when nothing does. */

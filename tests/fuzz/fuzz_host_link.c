@@ -56,7 +56,13 @@ static bool on_awaits(struct host_link *l, uint64_t number)
 	return (number & 7) != 7;
 }
 
-static const struct host_link_owner owner = { on_awaits, on_message, on_output, on_writable, on_broken };
+static bool on_expects(struct host_link *l)
+{
+	(void)l;
+	return true;
+}
+
+static const struct host_link_owner owner = { on_awaits, on_expects, on_message, on_output, on_writable, on_broken };
 static bool is_closed;
 
 static void closed(struct host_link *l)

@@ -58,7 +58,7 @@ static void newest_is(const struct run *r, size_t back, enum decision_kind kind,
 
 START_TEST(a_crash_and_its_restarts)
 {
-	struct run r;
+	static struct run r;
 
 	begin(&r, LIFE_PERMANENT);
 	newest_is(&r, 0, DECISION_READY, "Generation 7 is ready with version 3");
@@ -83,7 +83,7 @@ END_TEST
 
 START_TEST(an_end_that_is_not_restarted)
 {
-	struct run r;
+	static struct run r;
 
 	begin(&r, LIFE_TRANSIENT);
 	step(&r, LIFE_EXITED, LIFE_EXIT_NORMAL, false);
@@ -96,7 +96,7 @@ END_TEST
 
 START_TEST(starts_that_fail)
 {
-	struct run r;
+	static struct run r;
 
 	begin(&r, LIFE_PERMANENT);
 	step(&r, LIFE_EXITED, LIFE_EXIT_ERROR, false);
@@ -111,7 +111,7 @@ END_TEST
 
 START_TEST(stops_that_take_too_long)
 {
-	struct run r;
+	static struct run r;
 	char next[160];
 
 	begin(&r, LIFE_PERMANENT);
@@ -132,7 +132,7 @@ END_TEST
 START_TEST(a_state_that_nothing_starts_from)
 {
 	struct life_actions out;
-	struct run r;
+	static struct run r;
 
 	begin(&r, LIFE_PERMANENT);
 	life_init(&r.l);
@@ -156,7 +156,7 @@ END_TEST
 /* restart_state checkpoint: the state that it began with is what a restart by policy begins with. */
 START_TEST(a_checkpoint_is_what_a_restart_begins_with)
 {
-	struct run r;
+	static struct run r;
 
 	begin(&r, LIFE_PERMANENT);
 	r.p.from_checkpoint = true;
@@ -195,19 +195,25 @@ START_TEST(the_ring_is_bounded_and_in_order)
 	decisions_add(&ds, &d);
 	ck_assert_ptr_eq(decisions_get(&ds, LIMIT_DECISIONS - 1), &ds.at[1999999999u % LIMIT_DECISIONS]);
 	ck_assert_uint_lt(ds.n, 1000);
+	decisions_fini(&ds);
 }
 END_TEST
 
 START_TEST(any_bytes_can_be_read)
 {
-	struct decisions ds;
+	struct decisions ds = { 0 };
+	uint8_t bytes[DECISIONS_BYTES_MOST], again[DECISIONS_BYTES_MOST];
 	char text[400];
 
 	srand(7);
 	for (int i = 0; i < 2000; i++) {
-		for (size_t j = 0; j < sizeof ds; j++)
-			((unsigned char *)&ds)[j] = (unsigned char)rand();
-		decisions_sanitise(&ds);
+		size_t size = (size_t)rand() % (sizeof bytes + 1);
+
+		for (size_t j = 0; j < sizeof bytes; j++)
+			bytes[j] = (uint8_t)rand();
+		bytes[1] = bytes[2] = bytes[3] = (uint8_t)(i % 4 ? 0 : rand());
+		decisions_read(&ds, bytes, i % 2 ? size : sizeof bytes);
+		ck_assert_uint_le(decisions_write(&ds, again), sizeof again);
 		for (size_t j = 0; j < decisions_count(&ds); j++) {
 			decision_text(decisions_get(&ds, j), text, sizeof text);
 			ck_assert_uint_lt(strlen(text), sizeof text);
@@ -215,6 +221,7 @@ START_TEST(any_bytes_can_be_read)
 				ck_assert_msg(*at >= ' ' && *at <= '~', "a byte %d", *at);
 		}
 	}
+	decisions_fini(&ds);
 }
 END_TEST
 

@@ -43,9 +43,14 @@ static uint8_t *reserve(uint64_t bytes)
 	return at + front;
 }
 
+uint64_t arena_limit_of(uint64_t limit_bytes)
+{
+	return (limit_bytes + PAGE - 1) / PAGE * PAGE;
+}
+
 struct arena *arena_new(uint64_t limit_bytes, struct err *e)
 {
-	uint64_t bytes = (limit_bytes + PAGE - 1) / PAGE * PAGE;
+	uint64_t bytes = arena_limit_of(limit_bytes);
 	struct arena *a = calloc(1, sizeof *a);
 	uint8_t *base;
 

@@ -50,6 +50,7 @@ bool arena_populate(struct arena *a, uint64_t bytes);
 uint64_t arena_used(const struct arena *a);   /* bytes of living blocks with their heads */
 uint64_t arena_blocks(const struct arena *a); /* living blocks */
 uint64_t arena_limit(const struct arena *a);
+uint64_t arena_limit_of(uint64_t limit_bytes); /* what arena_limit says of one made with that */
 uint64_t arena_extent(const struct arena *a); /* from its begin to the end of the last block ever used */
 
 static inline uint64_t arena_mark(const void *head, uint64_t what)

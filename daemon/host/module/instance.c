@@ -47,6 +47,8 @@ static struct arena *take_arena(struct err *e)
 	struct arena *a = prepared;
 
 	prepared = NULL;
+	if (a != NULL && arena_limit(a) != arena_limit_of(context_memory_bytes())) /* made before anybody said how large it may be */
+		a = arena_free(a);
 	return a != NULL ? a : arena_new(context_memory_bytes(), e);
 }
 

@@ -10,10 +10,13 @@
 
 #include "proto/names.h"
 
+#define ROOM_FIRST 4 /* structs */
+
 struct reading {
 	struct schema *s;
 	const struct sbx_schema *from[LIMIT_SCHEMAS];
 	bool open[LIMIT_SCHEMAS];
+	uint32_t room;      /* of s->structs; the table moves when it grows */
 	uint32_t total_fields;
 	struct err *e;
 };
@@ -362,25 +365,25 @@ static bool has_map(const struct schema *s, const struct schema_struct *st)
 
 static int read_rows(struct struct_reading *sr, const struct sbx_schema *head, uint32_t index, unsigned depth)
 {
-	struct schema_struct *st = &sr->all->s->structs[index];
+	struct schema *s = sr->all->s;
 	struct sbx_field row;
 	int r = 0;
 
 	for (uint32_t i = 0; r == 0 && i < head->n_fields; i++) {
 		memcpy(&row, (const char *)head->fields + (size_t)i * head->field_size, sizeof row);
 		r = read_row(sr, &row, depth);
-		st->n_fields = sr->n_fields; /* what schema_free frees */
+		s->structs[index].n_fields = sr->n_fields; /* what schema_free frees; the table may have moved */
 	}
 	for (uint32_t i = 0; r == 0 && i < sr->n_fields; i++)
 		r = check_default(sr, &sr->fields[i]);
 	if (r == 0)
 		r = check_names(sr);
 	if (r == 0)
-		r = schema_check_layout(sr->all->s, index, sr->skips, sr->n_skips, sr->all->e);
+		r = schema_check_layout(s, index, sr->skips, sr->n_skips, sr->all->e);
 	if (r == 0)
-		st->has_defaults = has_defaults(sr->all->s, st);
+		s->structs[index].has_defaults = has_defaults(s, &s->structs[index]);
 	if (r == 0)
-		st->has_map = has_map(sr->all->s, st);
+		s->structs[index].has_map = has_map(s, &s->structs[index]);
 	return r;
 }
 
@@ -417,12 +420,30 @@ static int find_known(struct reading *r, const struct sbx_schema *from, uint32_t
 	return 0;
 }
 
+/* For one more struct. The table grows with them: most modules have a few, and what lies behind it is there to stay. */
+static int room_make(struct reading *r)
+{
+	uint32_t room = r->room == 0 ? ROOM_FIRST : 2 * r->room;
+	struct schema_struct *more;
+
+	if (r->s->n_structs < r->room)
+		return 0;
+	more = realloc(r->s->structs, room * sizeof *more);
+	if (more == NULL)
+		return -1;
+	memset(more + r->room, 0, (room - r->room) * sizeof *more);
+	r->s->structs = more;
+	r->room = room;
+	return 0;
+}
+
 static int read_struct(struct reading *r, sbx_schema_fn *fn, unsigned depth, uint32_t *ret)
 {
 	const struct sbx_schema *from = fn();
 	struct struct_reading sr = { .all = r };
 	struct schema_struct *st;
 	struct sbx_schema head = { 0 };
+	struct schema_name name;
 	int known = find_known(r, from, ret);
 
 	if (known != 0)
@@ -430,13 +451,16 @@ static int read_struct(struct reading *r, sbx_schema_fn *fn, unsigned depth, uin
 	if (r->s->n_structs == LIMIT_SCHEMAS || depth >= LIMIT_SCHEMA_DEPTH)
 		return err_set(r->e, ERR_BAD_MODULE, "the state has more than %d structs, or nests deeper than %d", LIMIT_SCHEMAS,
 			LIMIT_SCHEMA_DEPTH);
+	if (room_make(r) != 0)
+		return no_memory(r->e);
 	st = &r->s->structs[r->s->n_structs];
 	if (read_head(r, from, &head, &st->name) != 0)
 		return -1;
 	*ret = r->s->n_structs++;
 	r->from[*ret] = from;
 	r->open[*ret] = true;
-	sr.name = st->name.text;
+	name = st->name;
+	sr.name = name.text;
 	st->size = sr.size = head.size;
 	st->fields = sr.fields = calloc(head.n_fields + 1u, sizeof *sr.fields);
 	sr.skips = calloc(head.n_fields + 1u, sizeof *sr.skips);
@@ -459,7 +483,7 @@ int schema_read(sbx_schema_fn *root, struct schema **ret, struct err *e)
 	int result = -1;
 
 	r.s = calloc(1, sizeof *r.s);
-	if (r.s == NULL || (r.s->structs = calloc(LIMIT_SCHEMAS, sizeof *r.s->structs)) == NULL) {
+	if (r.s == NULL || room_make(&r) != 0) {
 		free(r.s);
 		return no_memory(e);
 	}

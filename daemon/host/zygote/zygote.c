@@ -22,6 +22,7 @@
 #include "daemon/host/confine.h"
 #include "daemon/host/host.h"
 #include "proto/fd.h"
+#include "proto/seldom.h"
 
 #ifndef PR_GET_TID_ADDRESS
 #define PR_GET_TID_ADDRESS 40
@@ -31,7 +32,7 @@
 
 struct walls walls;
 struct landlock_ruleset walls_landlock = { .fd = -1 };
-struct sock_filter zygote_filter[ZYGOTE_FILTER_MAX];
+SELDOM_WRITTEN struct sock_filter zygote_filter[ZYGOTE_FILTER_MAX];
 
 static const struct {
 	enum protection protection;

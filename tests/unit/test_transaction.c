@@ -13,7 +13,7 @@ static int seeded;
 
 #include "tests/support/check_main.h"
 
-#define BUGS 12
+#define BUGS 13 /* the last one is of a checkpoint */
 
 /* What the world has seen of one transaction. */
 struct model {
@@ -116,7 +116,8 @@ static const char *actions_do(struct node *n, const struct txn_actions *out)
 	}
 	if (set & TXN_DO_RELEASE_CALLS) {
 		MUST(m->held && !m->released, "calls are released that aren't held");
-		MUST(!m->keep_sent || m->host_dead, "calls are released while an older state is kept");
+		MUST(!m->keep_sent || m->host_dead || n->t.mode == TXN_CHECKPOINT, "calls are released while an older state is kept");
+		MUST(n->t.mode != TXN_CHECKPOINT || m->host_dead || !m->quiesce_sent || m->abort_sent, "calls are released to a host that is quiesced");
 		m->held = 0;
 		m->released = 1;
 	}
@@ -138,7 +139,7 @@ static const char *actions_do(struct node *n, const struct txn_actions *out)
 static const char *finish_check(const struct node *n, const struct txn_actions *out)
 {
 	const struct model *m = &n->m;
-	bool reload = n->t.mode != TXN_SAVE_ONLY;
+	bool reload = n->t.mode == TXN_RELOAD || n->t.mode == TXN_CHECK;
 	bool recover = out->set & TXN_DO_RECOVER;
 
 	MUST(m->answered, "finished without an answer");
@@ -157,7 +158,7 @@ static const char *finish_check(const struct node *n, const struct txn_actions *
 	}
 	if (out->ok) {
 		MUST(out->outcome == TXN_CHANGED, "ok, and nothing changed");
-		MUST(reload ? m->adopted && !m->keep_sent : m->kept && m->keep_sent,
+		MUST(reload ? m->adopted && !m->keep_sent : m->keep_sent && (m->kept || n->t.mode == TXN_CHECKPOINT),
 			"ok without what was wanted");
 		MUST(out->host_gone == m->host_dead, "whether the host lives");
 		return NULL;
@@ -239,7 +240,7 @@ static const char *step_check(struct node *n, const struct txn_event *ev, bool *
 	}
 	wrong = actions_do(n, &out);
 	MUST(wrong == NULL, wrong);
-	if (ev->type == TXN_EV_CANCEL && n->t.mode == TXN_SAVE_ONLY)
+	if (ev->type == TXN_EV_CANCEL && (n->t.mode == TXN_SAVE_ONLY || n->t.mode == TXN_CHECKPOINT))
 		MUST(n->m.finished, "the cancel of a save doesn't end it at once");
 	if (n->m.finished)
 		return finish_check(n, &out);
@@ -405,6 +406,8 @@ START_TEST(every_order_of_events)
 	ck_assert_msg(wrong == NULL, "save only: %s", wrong);
 	wrong = explore(TXN_CHECK, true);
 	ck_assert_msg(wrong == NULL, "check: %s", wrong);
+	wrong = explore(TXN_CHECKPOINT, true);
+	ck_assert_msg(wrong == NULL, "checkpoint: %s", wrong);
 }
 END_TEST
 
@@ -413,7 +416,7 @@ START_TEST(seeded_bugs_are_found)
 	const char *wrong;
 
 	for (seeded = 1; seeded <= BUGS; seeded++) {
-		wrong = explore(TXN_RELOAD, false);
+		wrong = explore(seeded == BUGS ? TXN_CHECKPOINT : TXN_RELOAD, false);
 		ck_assert_msg(wrong != NULL, "bug %d is not found", seeded);
 		printf("transaction, bug %d: %s\n", seeded, wrong);
 	}

@@ -58,7 +58,7 @@ enum host_message_type {
 	                     sequence = number of the last CALL that came or 0 */
 	HOST_REHEARSED,   /* number = serial; status 0: {"state_bytes","report","load_us","restore_us","check_us","save_us","module"}; 1: error body */
 	HOST_QUIESCED,    /* number = serial */
-	HOST_SAVED,       /* number = serial; value[0] = bytes used, or needed when status says it was too small; status 0 | 1: error body */
+	HOST_SAVED,       /* number = serial; value[0] = bytes used, or needed when status says it was too small; value[1] = 1: timers are armed; status 0 | 1: error body */
 	HOST_LOADED,      /* number = serial; as REHEARSED without state_bytes and save_us; 1: error body, the old code is untouched */
 	HOST_COMMITTED,   /* number = serial running now */
 	HOST_UNLOADED,    /* number = serial unloaded; {"pinned": cause or null} */

@@ -113,7 +113,8 @@ enum spawner_op {
 
 enum spawner_keep { SPAWNER_KEEP_SPEC = 1, /* sealed memfd <= LIMIT_SPEC_BYTES */
 	SPAWNER_KEEP_STATE,                    /* sealed memfd: the newest saved state */
-	SPAWNER_KEEP_RING };                   /* memfd of LIMIT_LOG_RING_BYTES, sealed against SHRINK and GROW */
+	SPAWNER_KEEP_RING,                     /* memfd of LIMIT_LOG_RING_BYTES, sealed against SHRINK and GROW */
+	SPAWNER_KEEP_CHECKPOINT };             /* sealed memfd: the newest checkpoint, older than what runs */
 
 enum spawner_signal { SPAWNER_SIGNAL_KILL = 1, /* SIGKILL to the host and its process group */
 	SPAWNER_SIGNAL_ATTENTION,              /* HOST_ATTENTION_SIGNAL: stop soon; blocking calls return EINTR */
@@ -130,7 +131,8 @@ enum spawner_job { SPAWNER_JOB_COMPILE_C = 1 };
 #define SPAWNER_F_CHANNEL   0x08u
 #define SPAWNER_F_STDOUT    0x10u
 #define SPAWNER_F_STDERR    0x20u
-#define SPAWNER_F_EXITED    0x40u /* no descriptor: generation has ended with `status`, unacknowledged */
+#define SPAWNER_F_CHECKPOINT 0x40u
+#define SPAWNER_F_EXITED    0x4000u /* no descriptor: generation has ended with `status`, unacknowledged */
 #define SPAWNER_F_FROZEN    0x100u /* ENTRY; no descriptor: its processes are stopped by FREEZE */
 #define SPAWNER_F_TIMED_OUT 0x80u /* JOB_DONE: ended by its time limit */
 #define SPAWNER_F_KILLED    0x100u /* DENIED: the process is killed for it */

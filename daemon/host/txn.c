@@ -80,6 +80,19 @@ void txn_prepare(struct host *h, const struct host_message *head, const char *bo
 		h->now.instance ? instance_extent_bytes(h->now.instance) : 0);
 }
 
+/* It is also told whether the state will change by itself. */
+static void post_saved(struct host *h, uint32_t status, int64_t value, const struct buf *body)
+{
+	struct host_message head = { .type = HOST_SAVED, .number = h->saving_serial, .status = status,
+		.value = { value, h->now.instance && instance_timer_due_us(h->now.instance) != INT64_MAX } };
+	struct err e = ERR_INIT;
+
+	if (body->failed)
+		death_end(HOST_EXIT_RESOURCE, "no memory for a message to control");
+	if (host_post_raw(h, &head, body->data, body->size, &e) < 0)
+		death_end(HOST_EXIT_RESOURCE, e.text);
+}
+
 /* Declared state is read by our own code, which believes nothing that stands there; behind the guard, since a module may have
  * taken even the pages away. So that costs no copy. Another thread could change it while it is read. */
 static bool save_quickly(struct host *h, struct save *s)
@@ -98,7 +111,7 @@ static bool save_quickly(struct host *h, struct save *s)
 	buf_init(&answer.body, LIMIT_BODY_BYTES);
 	saved = save_here(s, &answer);
 	if (saved)
-		host_post(h, HOST_SAVED, h->saving_serial, answer.status, answer.value, &answer.body);
+		post_saved(h, answer.status, answer.value, &answer.body);
 	buf_fini(&answer.body);
 	return saved;
 }
@@ -145,7 +158,7 @@ static void finish_save(struct host *h)
 	if (copy_finish(&h->saving, &answer, step, &e) < 0)
 		post_error(h, HOST_SAVED, h->saving_serial, &e, step);
 	else
-		host_post(h, HOST_SAVED, h->saving_serial, answer.status, answer.value, &answer.body);
+		post_saved(h, answer.status, answer.value, &answer.body);
 	buf_fini(&answer.body);
 }
 

@@ -94,7 +94,7 @@ static void do_quiesce(struct sandbox *sb)
 
 	(void)FAULT(RELOAD_QUIESCE);
 	send_plain(sb, HOST_QUIESCE);
-	if (!sb->host)
+	if (!sb->host || sb->txn.mode == TXN_CHECKPOINT) /* it waits for the call that runs: no reason to disturb that */
 		return;
 	spawner_message_init(&m, SPAWNER_SIGNAL, sb->spec.id);
 	m.kind = SPAWNER_SIGNAL_ATTENTION;
@@ -106,6 +106,7 @@ static void do_make_state(struct sandbox *sb, uint64_t bytes)
 {
 	fd_close(&sb->state_fd);
 	sb->disk.kept_is_row = false;
+	sb->checkpoint.kept = (struct checkpoint_mark){ 0 };
 	sb->state_fd = FAULT(RELOAD_MAKE) ? -1 : memfd_create("state", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (sb->state_fd >= 0 && ftruncate(sb->state_fd, (off_t)bytes) == 0) {
 		sb->state_bytes = bytes;
@@ -121,6 +122,7 @@ static void do_seal(struct sandbox *sb, uint64_t bytes)
 	if (!FAULT(RELOAD_SEAL) && ftruncate(sb->state_fd, (off_t)bytes) == 0 &&
 		fcntl(sb->state_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0) {
 		sb->state_bytes = bytes;
+		checkpoint_sealed(sb);
 		queue_event(sb, TXN_EV_SEALED);
 		return;
 	}
@@ -139,7 +141,7 @@ static void kept_reply(void *ctx, const struct spawner_message *m, int *fds, siz
 {
 	struct keeping *k = ctx;
 	struct sandbox *sb = k->sb;
-	bool state = k->kind == SPAWNER_KEEP_STATE, ok = m->op == SPAWNER_OK;
+	bool state = k->kind != SPAWNER_KEEP_SPEC, ok = m->op == SPAWNER_OK;
 
 	(void)fds;
 	(void)n_fds;
@@ -188,6 +190,7 @@ void sandbox_drop_state(struct sandbox *sb)
 
 	fd_close(&sb->state_fd);
 	sb->disk.kept_there = false;
+	sb->checkpoint.kept = (struct checkpoint_mark){ 0 };
 	spawner_message_init(&m, SPAWNER_KEEP, sb->spec.id);
 	m.kind = SPAWNER_KEEP_STATE;
 	spawner_send(sb->control->spawner, &m, NULL, 0);
@@ -241,6 +244,8 @@ static void do_hold(struct sandbox *sb)
 	sb->reload.idle_us = 0;
 	sb->reload.calls_queued = sb->calls.waiting.n;
 	sb->reload.calls_running = sb->calls.running.n;
+	if (sb->txn.mode == TXN_CHECKPOINT)
+		checkpoint_held(sb);
 }
 
 static void do_release(struct sandbox *sb)
@@ -262,6 +267,8 @@ static void do_finished(struct sandbox *sb, enum txn_mode mode, const struct txn
 {
 	bool died = !sb->host && !sb->txn_recovered; /* it had ended before this step, and the life doesn't know yet */
 
+	if (mode == TXN_CHECKPOINT)
+		checkpoint_done(sb, a);
 	if (mode == TXN_SAVE_ONLY && !a->ok) {
 		sb->failure = sb->reload.error;
 		if (sb->failure.code == ERR_OK)
@@ -274,7 +281,7 @@ static void do_finished(struct sandbox *sb, enum txn_mode mode, const struct txn
 	}
 	if (mode == TXN_SAVE_ONLY && (a->ok || !died))
 		sandbox_fact(sb, a->ok ? LIFE_SAVE_DONE : LIFE_SAVE_FAILED, LIFE_EXIT_NORMAL);
-	else if (mode != TXN_SAVE_ONLY && !died && !sb->txn_recovered)
+	else if (mode != TXN_SAVE_ONLY && mode != TXN_CHECKPOINT && !died && !sb->txn_recovered)
 		sandbox_fact(sb, LIFE_RELOAD_END, LIFE_EXIT_NORMAL);
 	if (died && !sandbox_probation_exited(sb))
 		sandbox_fact(sb, LIFE_EXITED, sb->last_exit.exit);
@@ -305,7 +312,7 @@ static void txn_apply(struct sandbox *sb, const struct txn_actions *a)
 	if (a->set & TXN_DO_SEAL)
 		do_seal(sb, a->state_bytes);
 	if (a->set & TXN_DO_KEEP_STATE)
-		keep(sb, SPAWNER_KEEP_STATE, sb->state_fd, TXN_EV_KEEP_FAILED);
+		keep(sb, mode == TXN_CHECKPOINT ? SPAWNER_KEEP_CHECKPOINT : SPAWNER_KEEP_STATE, sb->state_fd, TXN_EV_KEEP_FAILED);
 	if (a->set & TXN_DO_SEND_LOAD)
 		send_candidate(sb, HOST_LOAD, sb->state_fd);
 	if ((a->set & TXN_DO_SEND_COMMIT) && !FAULT(RELOAD_COMMIT))
@@ -318,7 +325,7 @@ static void txn_apply(struct sandbox *sb, const struct txn_actions *a)
 		do_adopt(sb);
 	if (a->set & TXN_DO_UNRECORD)
 		sandbox_keep_spec(sb);
-	if (a->set & TXN_DO_DROP_STATE)
+	if ((a->set & TXN_DO_DROP_STATE) && !((a->set & TXN_DO_ADOPT) && checkpoint_of_reload(sb)))
 		sandbox_drop_state(sb);
 	if (a->set & TXN_DO_UNPLACE)
 		do_unplace(sb);
@@ -330,7 +337,7 @@ static void txn_apply(struct sandbox *sb, const struct txn_actions *a)
 		do_recover(sb);
 	if (a->set & TXN_DO_SET_TIMER)
 		uv_timer_start(&sb->txn_timer, txn_timer_cb, a->timer_ms, 0);
-	if ((a->set & TXN_DO_ANSWER) && mode != TXN_SAVE_ONLY)
+	if ((a->set & TXN_DO_ANSWER) && mode != TXN_SAVE_ONLY && mode != TXN_CHECKPOINT)
 		reload_answer(sb, a);
 	if (a->set & TXN_DO_FINISHED)
 		do_finished(sb, mode, a);
@@ -346,7 +353,7 @@ static void note_step(struct sandbox *sb, enum txn_step before)
 	if (sb->txn.step == before)
 		return;
 	sb->reload.took_us[before] += now - sb->reload.step_us;
-	if (sb->txn.mode != TXN_SAVE_ONLY && before != TXN_IDLE) {
+	if (sb->txn.mode != TXN_SAVE_ONLY && sb->txn.mode != TXN_CHECKPOINT && before != TXN_IDLE) {
 		struct json_out *o = events_begin(sb->control->events, "reload.step", sb->spec.id, sb->spec.owner);
 
 		json_out_text(o, "step", txn_step_text(before));
@@ -396,8 +403,10 @@ void sandbox_txn_begin(struct sandbox *sb, enum txn_mode mode)
 
 	sb->txn_recovered = false;
 	sb->reload.step_us = clock_monotonic_us();
-	if (mode == TXN_SAVE_ONLY) {
+	if (mode == TXN_SAVE_ONLY || mode == TXN_CHECKPOINT) {
 		sb->txn_policy = txn_policy_default();
+		if (mode == TXN_CHECKPOINT && sb->checkpoint.quiesce_ms > 0)
+			sb->txn_policy.timeout_ms[TXN_QUIESCE] = sb->checkpoint.quiesce_ms;
 		sb->reload.error = (struct err)ERR_INIT;
 		sb->candidate_serial = ++sb->last_serial; /* no candidate: the number that the host's answers carry */
 	}

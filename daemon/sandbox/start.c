@@ -88,6 +88,7 @@ static void state_read(struct sandbox *sb, struct place *p)
 	}
 	sb->disk.kept_there = false;
 	sb->disk.kept_is_row = true;
+	sb->checkpoint.kept = (struct checkpoint_mark){ 0 };
 	fd_close(&sb->state_fd);
 	sb->state_fd = fd_take(&p->state_fd);
 	sb->state_bytes = p->state_bytes;
@@ -444,14 +445,15 @@ void sandbox_denied(struct sandbox *sb, const struct spawner_message *m)
  * that it has begun: before, there may be another folder. */
 static void start_now(struct sandbox *sb, enum life_from from)
 {
-	static const char *const from_text[] = { [LIFE_FROM_FRESH] = "fresh", [LIFE_FROM_KEPT] = "kept", [LIFE_FROM_SEALED] = "sealed" };
 	struct spawner_message m;
 	struct err e = ERR_INIT;
 	autoclose int spec_fd = -1;
 
 	if (sb->state_fd < 0 && !sb->disk.kept_there)
 		from = LIFE_FROM_FRESH; /* it was there, and could not be read */
-	(void)snprintf(sb->state_from, sizeof sb->state_from, "%s", from_text[from]);
+	(void)snprintf(sb->state_from, sizeof sb->state_from, "%s", checkpoint_from_text(sb, from));
+	if (sb->last_exit.happened && sb->life.pending == LIFE_NO_REQUEST)
+		checkpoint_begins(sb, from);
 	sb->put_failed = false;
 	sb->failure_step[0] = '\0';
 	sb->place_err = (struct err)ERR_INIT;

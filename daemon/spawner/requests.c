@@ -172,6 +172,9 @@ static int keep(struct entry *entry, enum spawner_keep kind, struct request *r, 
 	case SPAWNER_KEEP_RING:
 		place = &entry->fds[ENTRY_RING];
 		break;
+	case SPAWNER_KEEP_CHECKPOINT:
+		place = &entry->fds[ENTRY_CHECKPOINT];
+		break;
 	}
 	assert(place); /* validate_keep knows the same kinds */
 	fd_close(place);

@@ -15,6 +15,7 @@
 _Static_assert((1u << ENTRY_SPEC) == SPAWNER_F_SPEC && (1u << ENTRY_STATE) == SPAWNER_F_STATE, "bits");
 _Static_assert((1u << ENTRY_RING) == SPAWNER_F_RING && (1u << ENTRY_CHANNEL) == SPAWNER_F_CHANNEL, "bits");
 _Static_assert((1u << ENTRY_STDOUT) == SPAWNER_F_STDOUT && (1u << ENTRY_STDERR) == SPAWNER_F_STDERR, "bits");
+_Static_assert((1u << ENTRY_CHECKPOINT) == SPAWNER_F_CHECKPOINT, "bits");
 _Static_assert((int)ENTRY_FD__N <= FD_MESSAGE_MAX, "an entry travels in one message");
 
 static uint32_t bucket_of_name(const char *name)

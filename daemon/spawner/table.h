@@ -17,7 +17,7 @@
 #include "proto/spawner_wire.h"
 
 /* Index of a descriptor of an entry; 1 << index is its SPAWNER_F_ bit. */
-enum entry_fd { ENTRY_SPEC, ENTRY_STATE, ENTRY_RING, ENTRY_CHANNEL, ENTRY_STDOUT, ENTRY_STDERR, ENTRY_FD__N };
+enum entry_fd { ENTRY_SPEC, ENTRY_STATE, ENTRY_RING, ENTRY_CHANNEL, ENTRY_STDOUT, ENTRY_STDERR, ENTRY_CHECKPOINT, ENTRY_FD__N };
 
 struct entry {
 	char sandbox[LIMIT_ID_BYTES + 1];

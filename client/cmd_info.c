@@ -305,12 +305,15 @@ static char *milliseconds(struct json_span v)
 static char *checkpoint_value(struct json_span checkpoint)
 {
 	int64_t number = 0, bytes = 0, every_ms = 0;
-	bool failing = false;
-	char *when, *text, policy[48] = "on demand";
+	bool failing = false, call = false;
+	char *when, *text, policy[64] = "on demand";
 
 	(void)json_bool(json_get(checkpoint, "failing"), &failing);
+	(void)json_bool(json_get(checkpoint, "call"), &call);
+	if (call)
+		(void)snprintf(policy, sizeof policy, "before each reply");
 	if (json_i64(json_get(checkpoint, "every_ms"), &every_ms))
-		(void)snprintf(policy, sizeof policy, "every %lld ms%s", (long long)every_ms, failing ? ", which fails (see events)" : "");
+		(void)snprintf(policy, sizeof policy, "%severy %lld ms%s", call ? "before each reply, " : "", (long long)every_ms, failing ? ", which fails (see events)" : "");
 	if (!json_i64(json_get(checkpoint, "number"), &number) || !json_i64(json_get(checkpoint, "state_bytes"), &bytes))
 		return output_format("none yet; %s", policy);
 	when = output_time(json_get(checkpoint, "saved_at"));

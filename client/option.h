@@ -21,7 +21,7 @@ enum option_kind {
 };
 
 #define OPTION_NAME_BYTES 64
-#define OPTIONS_MAX       96 /* global + own + three for each of METHOD_MAX_PARAMS */
+#define OPTIONS_MAX       104 /* global + own + three for each of METHOD_MAX_PARAMS */
 
 struct option {
 	enum option_kind kind;

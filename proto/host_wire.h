@@ -47,6 +47,7 @@ enum host_message_type {
 	                   made ready, piece by piece between calls -> PREPARED. A wish: what can't be had is left */
 	HOST_SHOW,      /* number of the question, value[0] = enum show_what; HOST_F_STATE: fd = a sealed state, else the present one: a forked copy
 	                   shows it -> SHOWN. Calls go on meanwhile */
+	HOST_MIRROR,    /* once, before START: fd = a mirror (proto/mirror.h): from START on the state is saved into it before each REPLY, READY and COMMITTED */
 	HOST_TO_HOST__N,
 
 	/* ---- host -> control ---- */

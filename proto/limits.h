@@ -114,6 +114,7 @@
 #define LIMIT_PATCH_BYTES     (48u << 10)  /* of state.set: it travels with the candidate in one message */
 #define LIMIT_KEPT_STATES       2           /* of one sandbox on disk: the newest that a stop or restart saved, and the one before it */
 #define LIMIT_CHECKPOINT_LEAST_MS 100       /* of checkpoint_every_ms: a persistent one costs the disk some ms each time, and callers a pause */
+#define LIMIT_MIRROR_STATE_BYTES (1u << 20) /* of a state that is saved before each reply (checkpoint call): more would cost each call a millisecond */
 #define LIMIT_LEFT_STATES       4           /* of one sandbox: states that its versions were left with, for rollback with state saved */
 #define LIMIT_LEFT_STATES_BYTES (64u << 20) /* of all of them together: they are memory beside the sandbox's own */
 #define LIMIT_HOST_BYTES_PER_TURN    (512u << 10) /* of bodies: each is scanned before it is used */

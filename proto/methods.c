@@ -65,6 +65,8 @@ const struct method methods[METHOD__N] = {
 			P("max_execution_ms", PARAM_INTEGER, false, 0, TIMEOUT_MAX_MS, NULL,
 				"how long a call may run; then it gets the attention signal, and a second later its process is killed; 0: without end (300000)"),
 			P("restart_state", PARAM_CHOICE, false, 0, 0, "fresh|checkpoint", "what a restart after a crash begins with: nothing, or the newest state kept (fresh)"),
+			P("checkpoint", PARAM_CHOICE, false, 0, 0, "none|call",
+				"call: save the declared state before each reply, so that a process that is killed takes nothing along that was acknowledged (none)"),
 			P("checkpoint_every_ms", PARAM_INTEGER, false, LIMIT_CHECKPOINT_LEAST_MS, TIMEOUT_MAX_MS, NULL,
 				"save the state so often while it runs, if it may have changed; restart_state is checkpoint then, unless it is given (never)"),
 			P("max_queue", PARAM_INTEGER, false, 1, 65536, NULL, "calls that may wait (1024)"),

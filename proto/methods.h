@@ -42,7 +42,7 @@ struct method_param {
 /* ANY: whoever may connect. OPERATOR: administrators, and operators for what they own. ADMIN: administrators. */
 enum method_right { RIGHT_ANY, RIGHT_OPERATOR, RIGHT_ADMIN };
 
-#define METHOD_MAX_PARAMS 28
+#define METHOD_MAX_PARAMS 30
 
 struct method {
 	const char *name;

@@ -114,7 +114,8 @@ enum spawner_op {
 enum spawner_keep { SPAWNER_KEEP_SPEC = 1, /* sealed memfd <= LIMIT_SPEC_BYTES */
 	SPAWNER_KEEP_STATE,                    /* sealed memfd: the newest saved state */
 	SPAWNER_KEEP_RING,                     /* memfd of LIMIT_LOG_RING_BYTES, sealed against SHRINK and GROW */
-	SPAWNER_KEEP_CHECKPOINT };             /* sealed memfd: the newest checkpoint, older than what runs */
+	SPAWNER_KEEP_CHECKPOINT,               /* sealed memfd: the newest checkpoint, older than what runs */
+	SPAWNER_KEEP_MIRROR };                 /* in the same place: a mirror (proto/mirror.h), sealed against SHRINK and GROW */
 
 enum spawner_signal { SPAWNER_SIGNAL_KILL = 1, /* SIGKILL to the host and its process group */
 	SPAWNER_SIGNAL_ATTENTION,              /* HOST_ATTENTION_SIGNAL: stop soon; blocking calls return EINTR */

@@ -42,7 +42,7 @@ static const struct {
 	{ "last_exit",
 		"{reason: s, class: s, signal?: i, code?: i, at: i, uptime_ms: i, version: i, generation: i, text: s, words: s,"
 		" state_from: s~, checkpoint: i~, acknowledged_since: i~}" },
-	{ "checkpoints", "{every_ms: i~, number: i~, saved_at: i~, state_bytes: i~, failing: b}" },
+	{ "checkpoints", "{call: b, every_ms: i~, number: i~, saved_at: i~, state_bytes: i~, failing: b}" },
 	{ "version",
 		"{version: i, sha256: s, bytes: i, state_version: i, loaded_at: i, first_loaded_at: i,"
 		" loads: i, faults: i, quarantined?: s, author: i, origin: s, source_name?: s~, status: s}" },

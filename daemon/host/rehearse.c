@@ -6,6 +6,7 @@
 
 #include <sys/mman.h>
 
+#include "daemon/host/mirror.h"
 #include "proto/clock.h"
 
 static void answer_error(struct copy_answer *answer, const struct err *e, const char *step)
@@ -73,6 +74,10 @@ void rehearse_run(void *ctx, struct copy_answer *answer)
 	began = clock_monotonic_us();
 	if (!rehearse_save(candidate.instance, &size_after, &e)) {
 		answer_error(answer, &e, "save again");
+		return;
+	}
+	if (mirror_accepts(r->host, candidate.instance, &e) < 0) {
+		answer_error(answer, &e, "checkpoint");
 		return;
 	}
 	if (!blob) { /* what the save of the present state will need, so far as it can be told */

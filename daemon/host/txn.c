@@ -10,6 +10,7 @@
 #include "daemon/host/attention.h"
 #include "daemon/host/death.h"
 #include "daemon/host/lines.h"
+#include "daemon/host/mirror.h"
 #include "daemon/host/order.h"
 #include "daemon/host/rehearse.h"
 #include "daemon/host/serve.h"
@@ -206,6 +207,11 @@ void txn_load(struct host *h, const struct host_message *head, const char *body,
 		post_error(h, HOST_LOADED, head->number, &e, step);
 		return;
 	}
+	if (mirror_accepts(h, h->candidate.instance, &e) < 0) {
+		drop_candidate(h);
+		post_error(h, HOST_LOADED, head->number, &e, "checkpoint");
+		return;
+	}
 	buf_init(&loaded, LIMIT_BODY_BYTES);
 	json_out_object(&o, NULL);
 	code_times_json(&h->candidate, &report, &o);
@@ -226,6 +232,7 @@ void txn_commit(struct host *h, const struct host_message *head, const char *bod
 	char cause[OBJECT_CAUSE_BYTES];
 	struct buf unloaded = BUF_INIT;
 	struct json_out o = json_out_to(&unloaded);
+	struct err e = ERR_INIT;
 	struct code old = h->now;
 	uint64_t old_serial = old.serial;
 
@@ -239,6 +246,9 @@ void txn_commit(struct host *h, const struct host_message *head, const char *bod
 	}
 	if (head->number != h->candidate.serial)
 		death_end(HOST_EXIT_CONTRACT, "COMMIT of what isn't loaded");
+	/* From here on it is what would be lost. If it can't be saved after all, the old code goes on from what was sealed, in another process. */
+	if (mirror_save(h, h->candidate.instance, &e) < 0)
+		death_end(HOST_EXIT_RESOURCE, e.text);
 	h->now = h->candidate;
 	h->candidate = (struct code){ 0 };
 	h->candidate_serial = 0;

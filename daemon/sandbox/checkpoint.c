@@ -17,12 +17,13 @@
 #include "proto/clock.h"
 #include "proto/fd.h"
 #include "proto/log.h"
+#include "proto/mirror.h"
 
 static void timer_cb(uv_timer_t *timer);
 
 void checkpoint_init(struct sandbox *sb)
 {
-	sb->checkpoint.fd = -1;
+	sb->checkpoint.fd = sb->checkpoint.mirror_fd = -1;
 	uv_timer_init(sb->control->loop, &sb->checkpoint.timer);
 	sb->checkpoint.timer.data = sb;
 }
@@ -30,6 +31,7 @@ void checkpoint_init(struct sandbox *sb)
 void checkpoint_fini(struct sandbox *sb)
 {
 	fd_close(&sb->checkpoint.fd);
+	fd_close(&sb->checkpoint.mirror_fd);
 }
 
 /* fd -1: drop it. */
@@ -62,10 +64,74 @@ void checkpoint_set(struct sandbox *sb)
 	keep(sb, SPAWNER_KEEP_STATE, -1);
 }
 
+/* The process has ended: what it had saved last is the checkpoint, and nothing was acknowledged since. Each process has a mirror of its own, so
+ * nothing that it left behind writes into its successor's. */
+static void mirror_read(struct sandbox *sb)
+{
+	struct checkpoint *k = &sb->checkpoint;
+	struct err e = ERR_INIT;
+
+	k->mark = (struct checkpoint_mark){ .at_ms = clock_wall_ms(), .calls_done = sb->calls.done, .counts = true };
+	fd_close(&k->fd);
+	k->fd = mirror_newest(k->mirror_fd, &k->mark.bytes, &k->mark.number, &e);
+	fd_close(&k->mirror_fd);
+	if (k->fd >= 0)
+		return;
+	keep(sb, SPAWNER_KEEP_CHECKPOINT, -1);
+	events_add(sb->control->events, "sandbox.state_lost", sb->spec.id, sb->spec.owner, "why", e.text);
+	log_error("sandbox=%s begins anew: %s", sb->spec.id, e.text);
+}
+
+int checkpoint_mirror(struct sandbox *sb, struct err *e)
+{
+	struct checkpoint *k = &sb->checkpoint;
+
+	if (!sb->spec.checkpoint_call)
+		return 0;
+	fd_close(&k->mirror_fd);
+	k->mirror_fd = mirror_make(e);
+	if (k->mirror_fd < 0)
+		return -1;
+	keep(sb, SPAWNER_KEEP_MIRROR, k->mirror_fd);
+	(void)host_link_send(&sb->host->link, HOST_MIRROR, 0, 0, NULL, 0, k->mirror_fd);
+	return 0;
+}
+
+void checkpoint_found(struct sandbox *sb, int *fd)
+{
+	struct checkpoint *k = &sb->checkpoint;
+
+	if (sb->spec.checkpoint_call) {
+		k->mirror_fd = fd_take(fd);
+		return;
+	}
+	k->fd = fd_take(fd);
+	if (k->fd >= 0)
+		k->mark.bytes = (uint64_t)lseek(k->fd, 0, SEEK_END);
+}
+
+/* A mirror in which nothing was saved yet is none. */
+bool checkpoint_is_there(struct sandbox *sb)
+{
+	struct checkpoint *k = &sb->checkpoint;
+	uint64_t bytes, sequence;
+	struct err e = ERR_INIT;
+	autoclose int fd = -1;
+
+	if (k->mirror_fd < 0 || sb->host)
+		return k->mirror_fd >= 0 || k->fd >= 0;
+	fd = mirror_newest(k->mirror_fd, &bytes, &sequence, &e);
+	if (fd < 0)
+		checkpoint_drop(sb);
+	return fd >= 0;
+}
+
 void checkpoint_take(struct sandbox *sb)
 {
 	struct checkpoint *k = &sb->checkpoint;
 
+	if (k->mirror_fd >= 0)
+		mirror_read(sb);
 	if (k->fd < 0)
 		return;
 	fd_close(&sb->state_fd);
@@ -82,7 +148,7 @@ void checkpoint_take(struct sandbox *sb)
 
 void checkpoint_drop(struct sandbox *sb)
 {
-	fd_close(&sb->checkpoint.fd);
+	checkpoint_fini(sb);
 	keep(sb, SPAWNER_KEEP_CHECKPOINT, -1);
 }
 
@@ -171,13 +237,17 @@ static void newest_is(struct sandbox *sb, int fd, const struct checkpoint_mark *
 {
 	struct checkpoint *k = &sb->checkpoint;
 
-	fd_close(&k->fd);
-	k->fd = fd;
-	k->mark = *mark;
 	k->newest = mark->number;
 	k->newest_at_ms = mark->at_ms;
 	k->newest_bytes = mark->bytes;
-	sandbox_fact(sb, LIFE_CHECKPOINTED, LIFE_EXIT_NORMAL);
+	if (sb->spec.checkpoint_call) { /* what is in the mirror is newer: this one is for the disk alone */
+		fd_close(&fd);
+	} else {
+		fd_close(&k->fd);
+		k->fd = fd;
+		k->mark = *mark;
+		sandbox_fact(sb, LIFE_CHECKPOINTED, LIFE_EXIT_NORMAL);
+	}
 	sandbox_keep_spec(sb);
 }
 
@@ -187,7 +257,7 @@ bool checkpoint_of_reload(struct sandbox *sb)
 	int fd;
 
 	checkpoint_touched(sb);
-	if (!sb->spec.policy.from_checkpoint || (saved ? sb->reload.left.fd : sb->state_fd) < 0)
+	if (!sb->spec.policy.from_checkpoint || sb->spec.checkpoint_call || (saved ? sb->reload.left.fd : sb->state_fd) < 0)
 		return false;
 	fd = saved ? fd_take(&sb->reload.left.fd) : fd_take(&sb->state_fd); /* saved: that is the state from now on, and the present one is given up */
 	checkpoint_sealed(sb);
@@ -434,6 +504,7 @@ void checkpoint_json(const struct sandbox *sb, struct json_out *o, const char *k
 	const struct checkpoint *k = &sb->checkpoint;
 
 	json_out_object(o, key);
+	json_out_bool(o, "call", sb->spec.checkpoint_call);
 	if (sb->spec.checkpoint_every_ms > 0)
 		json_out_u64(o, "every_ms", sb->spec.checkpoint_every_ms);
 	else

@@ -33,6 +33,7 @@ struct checkpoint_mark {
 /* A part of struct sandbox. */
 struct checkpoint {
 	int fd;                  /* as the spawner keeps it; -1: none */
+	int mirror_fd;           /* checkpoint call: what the process saves its state into before each reply; the spawner keeps it in place of fd. -1: none */
 	struct checkpoint_mark mark;
 	struct checkpoint_mark kept; /* of the state that the life keeps */
 	uint64_t newest;         /* the number of the last one that was made */
@@ -65,6 +66,11 @@ void checkpoint_set(struct sandbox *sb);    /* LIFE_DO_SET_CHECKPOINT */
 void checkpoint_take(struct sandbox *sb);   /* LIFE_DO_TAKE_CHECKPOINT */
 void checkpoint_drop(struct sandbox *sb);   /* LIFE_DO_DROP_CHECKPOINT */
 /* ---- what happens ---- */
+/* Checkpoint call: the process is given a mirror, before it is told what to load. */
+int checkpoint_mirror(struct sandbox *sb, struct err *e);
+/* A new control finds what the spawner keeps in that place. True: the next start may begin from it. */
+void checkpoint_found(struct sandbox *sb, int *fd);
+bool checkpoint_is_there(struct sandbox *sb);
 void checkpoint_ready(struct sandbox *sb);  /* a process serves */
 void checkpoint_touched(struct sandbox *sb);
 void checkpoint_update(struct sandbox *sb); /* its state or its host may have changed */

@@ -69,6 +69,7 @@ struct spec {
 	uint32_t probation_ms;           /* of a new version; 0: none */
 	uint32_t keep_versions;
 	uint32_t checkpoint_every_ms;    /* 0: only when asked */
+	bool checkpoint_call;            /* before each reply (mirror) */
 	bool persist;                    /* over a restart of the machine; false: no disk is touched */
 	char *config, *labels;           /* JSON objects, owned */
 };

@@ -264,7 +264,7 @@ static void sandbox_apply(struct sandbox *sb, const struct life_actions *a)
 
 static struct life_event event_of(const struct sandbox *sb, enum life_event_type type)
 {
-	return (struct life_event){ .type = type, .now_ms = clock_monotonic_ms(), .random = arc4random(), .has_older = durable_has_older(sb) };
+	return (struct life_event){ .type = type, .now_ms = clock_monotonic_ms(), .random = arc4random(), .has_older = durable_has_older(sb), .mirrored = sb->checkpoint.mirror_fd >= 0 };
 }
 
 enum life_state sandbox_status(const struct sandbox *sb)

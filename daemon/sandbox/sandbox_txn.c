@@ -311,7 +311,9 @@ static void txn_apply(struct sandbox *sb, const struct txn_actions *a)
 		(void)host_link_send(&sb->host->link, HOST_SAVE, sb->candidate_serial, (int64_t)sb->state_bytes, NULL, 0, sb->state_fd);
 	if (a->set & TXN_DO_SEAL)
 		do_seal(sb, a->state_bytes);
-	if (a->set & TXN_DO_KEEP_STATE)
+	if ((a->set & TXN_DO_KEEP_STATE) && mode == TXN_CHECKPOINT && sb->spec.checkpoint_call)
+		queue_event(sb, TXN_EV_KEPT); /* what is kept there is newer at any time */
+	else if (a->set & TXN_DO_KEEP_STATE)
 		keep(sb, mode == TXN_CHECKPOINT ? SPAWNER_KEEP_CHECKPOINT : SPAWNER_KEEP_STATE, sb->state_fd, TXN_EV_KEEP_FAILED);
 	if (a->set & TXN_DO_SEND_LOAD)
 		send_candidate(sb, HOST_LOAD, sb->state_fd);

@@ -142,8 +142,13 @@ int spec_from_request(struct spec *s, const struct control *c, const struct rpc_
 	p->start_timeout_ms = (uint32_t)rpc_integer(r, "start_timeout_ms", DEFAULT_START_TIMEOUT_MS);
 	p->shutdown_ms = (uint32_t)rpc_integer(r, "shutdown_ms", DEFAULT_SHUTDOWN_MS);
 	s->checkpoint_every_ms = (uint32_t)rpc_integer(r, "checkpoint_every_ms", 0);
+	s->checkpoint_call = rpc_text(r, "checkpoint") && strcmp(rpc_text(r, "checkpoint"), "call") == 0;
+	if (s->checkpoint_call && rpc_text(r, "restart_state") && strcmp(rpc_text(r, "restart_state"), "fresh") == 0) {
+		err_set(e, ERR_BAD_PARAM, "checkpoint call saves what restart_state fresh never begins with: leave one of them out");
+		return err_about(e, "restart_state", -1);
+	}
 	/* Whoever asks for checkpoints wants to begin from them, unless he says otherwise. */
-	p->from_checkpoint = rpc_text(r, "restart_state") ? strcmp(rpc_text(r, "restart_state"), "checkpoint") == 0 : s->checkpoint_every_ms > 0;
+	p->from_checkpoint = rpc_text(r, "restart_state") ? strcmp(rpc_text(r, "restart_state"), "checkpoint") == 0 : s->checkpoint_call || s->checkpoint_every_ms > 0;
 	s->heartbeat_ms = (uint32_t)rpc_integer(r, "heartbeat_ms", 0);
 	s->fresh_space = rpc_text(r, "address_space") && strcmp(rpc_text(r, "address_space"), "fresh") == 0;
 	s->max_execution_ms = (uint32_t)rpc_integer(r, "max_execution_ms", DEFAULT_MAX_EXECUTION_MS);
@@ -188,6 +193,8 @@ static void policy_save(const struct spec *s, struct json_out *o)
 	json_out_u64(o, "keep_versions", s->keep_versions);
 	if (s->checkpoint_every_ms > 0)
 		json_out_u64(o, "checkpoint_every_ms", s->checkpoint_every_ms);
+	if (s->checkpoint_call)
+		json_out_bool(o, "checkpoint_call", true);
 	json_out_object(o, "limits");
 	json_out_u64(o, "max_memory", s->limits.max_memory_bytes);
 	json_out_u64(o, "max_file_size", s->limits.max_file_size_bytes);
@@ -525,6 +532,7 @@ static int policy_load(struct spec *s, struct json_span top, struct err *e)
 		s->keep_versions = LIMIT_VERSIONS;
 	if (!get_u32(top, "checkpoint_every_ms", &s->checkpoint_every_ms) || s->checkpoint_every_ms < LIMIT_CHECKPOINT_LEAST_MS)
 		s->checkpoint_every_ms = 0;
+	s->checkpoint_call = json_type(json_get(top, "checkpoint_call")) == 't';
 	return 0;
 }
 

@@ -245,6 +245,17 @@ static void send_begin(struct sandbox *sb)
 	buf_fini(&b);
 }
 
+/* The process is there, and there is nothing for it to load. */
+static void place_failed(struct sandbox *sb)
+{
+	if (!sb->host)
+		return;
+	sb->failure = sb->place_err;
+	(void)snprintf(sb->failure_step, sizeof sb->failure_step, "place");
+	sandbox_kill_host(sb, "its object could not be placed");
+	sandbox_fact(sb, LIFE_HOST_FAILED, LIFE_EXIT_NORMAL);
+}
+
 /* The second message: what to load. It waits for the object, and under `strict` for the report, since constructors run in dlopen. */
 void sandbox_tell_host(struct sandbox *sb)
 {
@@ -255,6 +266,10 @@ void sandbox_tell_host(struct sandbox *sb)
 
 	if (!h || h->told || sb->placed_serial != h->serial || (sb->spec.strict && !h->reported))
 		return;
+	if (checkpoint_mirror(sb, &sb->place_err) < 0) {
+		place_failed(sb);
+		return;
+	}
 	h->told = true;
 	sandbox_object_name(h->serial, name);
 	json_out_object(&o, NULL);
@@ -264,17 +279,6 @@ void sandbox_tell_host(struct sandbox *sb)
 	(void)host_link_send(&h->link, HOST_START, h->serial, 0, b.data, b.size,
 		sb->life.from == LIFE_FROM_FRESH ? -1 : sb->state_fd);
 	buf_fini(&b);
-}
-
-/* The process is there, and there is nothing for it to load. */
-static void place_failed(struct sandbox *sb)
-{
-	if (!sb->host)
-		return;
-	sb->failure = sb->place_err;
-	(void)snprintf(sb->failure_step, sizeof sb->failure_step, "place");
-	sandbox_kill_host(sb, "its object could not be placed");
-	sandbox_fact(sb, LIFE_HOST_FAILED, LIFE_EXIT_NORMAL);
 }
 
 /* It was placed while the process was being made. */

@@ -173,16 +173,14 @@ static struct sandbox *entry_sandbox(struct control *c, struct entry *en, struct
 	sb->state_fd = fd_take(&en->state);
 	if (sb->state_fd >= 0)
 		sb->state_bytes = (uint64_t)lseek(sb->state_fd, 0, SEEK_END);
-	sb->checkpoint.fd = fd_take(&en->checkpoint);
-	if (sb->checkpoint.fd >= 0)
-		sb->checkpoint.mark.bytes = (uint64_t)lseek(sb->checkpoint.fd, 0, SEEK_END);
+	checkpoint_found(sb, &en->checkpoint);
 	return sb;
 }
 
 static void adopt(struct sandbox *sb, enum life_found found, enum life_exit exit, int64_t started_ms)
 {
 	struct life_finding f = { .found = found, .exit = exit, .has_state = sb->state_fd >= 0 || sb->disk.kept_there,
-		.has_checkpoint = sb->checkpoint.fd >= 0, .has_older = durable_has_older(sb), .started_ms = started_ms, .frozen = sb->host && sb->host->frozen, .random = arc4random() };
+		.has_checkpoint = checkpoint_is_there(sb), .mirrored = sb->checkpoint.mirror_fd >= 0, .has_older = durable_has_older(sb), .started_ms = started_ms, .frozen = sb->host && sb->host->frozen, .random = arc4random() };
 
 	sandbox_adopt(sb, &f);
 	if (sb->control->table_read) /* else durable_found follows, when all rows are read */

@@ -173,6 +173,7 @@ static int keep(struct entry *entry, enum spawner_keep kind, struct request *r, 
 		place = &entry->fds[ENTRY_RING];
 		break;
 	case SPAWNER_KEEP_CHECKPOINT:
+	case SPAWNER_KEEP_MIRROR:
 		place = &entry->fds[ENTRY_CHECKPOINT];
 		break;
 	}

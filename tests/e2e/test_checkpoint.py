@@ -155,7 +155,7 @@ class OnDemand(Case):
     def test_it_serves_on_and_a_crash_begins_with_it(self):
         self.create(restart_state="checkpoint", persist=False)
         before = self.client.info("s")
-        self.assertEqual(before["checkpoint"], {"every_ms": None, "number": None, "saved_at": None, "state_bytes": None, "failing": False})
+        self.assertEqual(before["checkpoint"], {"call": False, "every_ms": None, "number": None, "saved_at": None, "state_bytes": None, "failing": False})
         self.client.call("s", "increment", by=7)
         made = self.checkpoint()
         self.assertEqual((made["id"], made["version"], made["checkpoint"], made["acknowledged"]), ("s", 1, 1, 1))
@@ -165,7 +165,7 @@ class OnDemand(Case):
         self.assertLessEqual(made["pause_us"], made["held_us"])
         info = self.client.info("s")
         self.assertEqual((info["status"], info["pid"], info["state_kept"]), ("running", before["pid"], False))
-        self.assertEqual(info["checkpoint"], {"every_ms": None, "number": 1, "saved_at": made["saved_at"], "state_bytes": made["state_bytes"], "failing": False})
+        self.assertEqual(info["checkpoint"], {"call": False, "every_ms": None, "number": 1, "saved_at": made["saved_at"], "state_bytes": made["state_bytes"], "failing": False})
         for by in (1, 2, 3):
             self.client.call("s", "increment", by=by)
         self.kill_host("s")

@@ -55,6 +55,16 @@ class Call(OwnCase):
         up(self.client, 6)
         self.assertEqual(self.count(), 16)
 
+    def test_each_profile(self):
+        """The strictest walls let it be mapped; a spare host and one with an address space of its own take it alike."""
+        for params in ({"profile": "high"}, {"profile": "low"}, {"address_space": "fresh"}):
+            self.create(persist=False, **params)
+            self.client.call("s", "increment", by=3)
+            self.kill()
+            up(self.client, 1)
+            self.assertEqual((self.count(), params), (3, params))
+            self.client.destroy("s")
+
     def test_a_cast_and_a_timer(self):
         self.create("ticks", persist=False)
         wait_for(lambda: self.count() >= 3, "the timer")

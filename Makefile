@@ -142,7 +142,7 @@ $(BUILD)/examples/tally-rs/%.so: examples/tally-rs/tally.rs examples/tally-rs/sb
 		$(if $(filter %_v2,$*),--cfg v2) $< -o $@
 $(BUILD)/bench/modules/%.so: bench/modules/%.c proto/sandbox_module.h bench/modules/bag.c examples/kv/kv.c
 	$(call say,MODULE,$<)mkdir -p $(@D) && $(MODULE_CC) $(module_cflags) $< -o $@
-$(BUILD)/bench/state: bench/state.c $(call lib,host) $(call lib,proto)
+$(BUILD)/bench/state $(BUILD)/bench/mirror: $(BUILD)/bench/%: bench/%.c $(call lib,host) $(call lib,proto)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(our_cppflags) $(our_cflags) $(CFLAGS) $^ -o $@ $(libs_host)
 $(BUILD)/bench/%: bench/%.c bench/drive.h $(call lib,proto)
 	$(call say,LD,$@)mkdir -p $(@D) && $(CC) $(our_cppflags) $(our_cflags) $(CFLAGS) $< $(call lib,proto) -o $@ -ldl -lseccomp

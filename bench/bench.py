@@ -335,6 +335,12 @@ class Bench:
             for key, what in (("save_fresh_ms", "save, fresh memfd"), ("save_again_ms", "save, warm memfd"), ("restore_ms", "restore")):
                 self.row("%s: %s" % (name, what), "ms", [got[key]], samples=ROUNDS_STATE)
 
+    def mirror(self):
+        """What each call pays for checkpoint call, inside the host; medians of its own batches, in processor time."""
+        text = subprocess.run([os.path.join(BUILD, "bench/mirror")], stdout=subprocess.PIPE, check=True).stdout
+        for name, got in json.loads(text).items():
+            self.row("checkpoint call: save of %s" % name, "us", [got["save_us"]], None, "<= 2", lambda r: r["daemon"]["median"] <= 2, samples=201)
+
     def memory(self):
         control = int(self.client.ask("control")[0])
         n = IDLE_FOR_CONTROL
@@ -398,6 +404,7 @@ def main(argv):
     bench.run(cpus, bench.watched)
     bench.run(cpus, bench.reload_large, memory_bytes=MEMORY_LARGE)
     bench.state()
+    bench.mirror()
     about = {"pairs": pairs, "kernel": platform.release(), "cpus": os.cpu_count(), "uid": os.getuid(), "landlock_abi": bench.landlock,
              "load_average": os.getloadavg()[0], "seconds": round(time.monotonic() - started, 1)}
     print("%(pairs)d pairs, interleaved, in %(seconds).0f s; kernel %(kernel)s, %(cpus)d cpus, load %(load_average).1f, uid %(uid)d,"

@@ -277,7 +277,7 @@ static void print_rest(struct json_span info)
 		"strict", "limits", "labels", "config", "restart_count", "budget", "backoff", "last_exit",
 		"queue", "functions", "timers", "state", "own_save", "abi", "security", "state_from", "state_kept", "versions", "sha256", "start_timeout_ms",
 		"shutdown_ms", "compiler", "group", "significant", "heartbeat_ms", "max_execution_ms", "address_space", "restart_state", "next_restart_in_ms", "next", "frozen",
-		"updated_at", "budget_of" };
+		"updated_at", "budget_of", "checkpoint" };
 	struct json_iter it = json_iter_begin(info);
 	struct json_span key, value;
 
@@ -300,6 +300,26 @@ static char *milliseconds(struct json_span v)
 	int64_t n;
 
 	return json_i64(v, &n) ? output_format("%lld ms", (long long)n) : output_text((struct json_span){ 0 });
+}
+
+static char *checkpoint_value(struct json_span checkpoint)
+{
+	int64_t number = 0, bytes = 0, every_ms = 0;
+	bool failing = false, call = false;
+	char *when, *text, policy[64] = "on demand";
+
+	(void)json_bool(json_get(checkpoint, "failing"), &failing);
+	(void)json_bool(json_get(checkpoint, "call"), &call);
+	if (call)
+		(void)snprintf(policy, sizeof policy, "before each reply");
+	if (json_i64(json_get(checkpoint, "every_ms"), &every_ms))
+		(void)snprintf(policy, sizeof policy, "%severy %lld ms%s", call ? "before each reply, " : "", (long long)every_ms, failing ? ", which fails (see events)" : "");
+	if (!json_i64(json_get(checkpoint, "number"), &number) || !json_i64(json_get(checkpoint, "state_bytes"), &bytes))
+		return output_format("none yet; %s", policy);
+	when = output_time(json_get(checkpoint, "saved_at"));
+	text = output_format("%lld, %lld bytes, %s; %s", (long long)number, (long long)bytes, when, policy);
+	free(when);
+	return text;
 }
 
 static void print_info(struct json_span info)
@@ -334,6 +354,7 @@ static void print_info(struct json_span info)
 	output_pair(stdout, "heartbeat", milliseconds(json_get(info, "heartbeat_ms")));
 	output_pair(stdout, "longest call", milliseconds(json_get(info, "max_execution_ms")));
 	output_pair(stdout, "restart state", output_text(json_get(info, "restart_state")));
+	output_pair(stdout, "checkpoint", checkpoint_value(json_get(info, "checkpoint")));
 	output_pair(stdout, "state kept", output_text(json_get(info, "state_kept")));
 	output_pair(stdout, "object", output_text(json_get(info, "sha256")));
 	print_rest(info);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * state-get: the state as JSON. state-check: does it survive? schema: what it is made of. state-diff, schema-diff: two of them, each from a
+ * state-get: the state as JSON. checkpoint: it is saved. state-check: does it survive? schema: what it is made of. state-diff, schema-diff: two of them, each from a
  * sandbox (ID), from what a version was left with (ID@VERSION), or from a file that state-get or schema has written. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,6 +37,32 @@ int cmd_state_set_run(struct ctl *s)
 	if (status != 0)
 		return status;
 	cmd_reload_show(s, &r);
+	rpcclient_reply_fini(&r);
+	return 0;
+}
+
+int cmd_checkpoint_run(struct ctl *s)
+{
+	int64_t number = 0, bytes = 0, pause_us = 0, acknowledged = 0;
+	struct rpcclient_reply r;
+	int status = ctl_request(s, NULL, (struct json_span){ 0 }, &r);
+	char *sha256;
+
+	if (status != 0)
+		return status;
+	(void)json_i64(json_get(r.result, "checkpoint"), &number);
+	(void)json_i64(json_get(r.result, "state_bytes"), &bytes);
+	(void)json_i64(json_get(r.result, "pause_us"), &pause_us);
+	(void)json_i64(json_get(r.result, "acknowledged"), &acknowledged);
+	sha256 = output_text(json_get(r.result, "sha256"));
+	if (ctl_json_done(s, &r))
+		(void)0;
+	else if (s->args->quiet)
+		(void)printf("%" PRId64 "\n", number);
+	else
+		(void)printf("%s: checkpoint %" PRId64 ", %" PRId64 " bytes, paused %" PRId64 " us, %" PRId64 " calls acknowledged; sha256 %.12s\n",
+			s->args->operands[0], number, bytes, pause_us, acknowledged, sha256);
+	free(sha256);
 	rpcclient_reply_fini(&r);
 	return 0;
 }

@@ -132,6 +132,11 @@ const struct verb verbs[] = {
 		.notes = "It may be written `state get`, and so all that follow. One line of JSON: fields by name, bytes as {\"$bytes\": base64},\n"
 			 "integers beyond 2^53 as strings. With --json also timers, what the module's save wrote, and versions.",
 		.example = "sandboxctl state get web > before.json" },
+	{ .name = "checkpoint", .method = METHOD_STATE_CHECKPOINT, .run = cmd_checkpoint_run, .operands = "ID",
+		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1,
+		.notes = "Calls wait while it is saved. What a restart after a crash begins with is said by --restart-state of create; the next\n"
+			 "stop, restart or checkpoint takes its place. --quiet prints only its number.",
+		.example = "sandboxctl checkpoint web" },
 	{ .name = "state-set", .method = METHOD_STATE_SET, .run = cmd_state_set_run, .operands = "ID [NAME=VALUE | NAME:=JSON]...",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .rest_param = "state",
 		.notes = "Values are given as in call. Fields that aren't named stay as they are. It is a reload of the code that runs: calls wait for\n"

@@ -81,6 +81,7 @@ int cmd_new_run(struct ctl *s);
 int cmd_versions_run(struct ctl *s);
 int cmd_state_get_run(struct ctl *s);
 int cmd_state_set_run(struct ctl *s);
+int cmd_checkpoint_run(struct ctl *s);
 int cmd_state_check_run(struct ctl *s);
 int cmd_state_diff_run(struct ctl *s);
 int cmd_schema_run(struct ctl *s);

@@ -11,7 +11,7 @@
 
 #include "proto/err.h"
 
-#define FD_MESSAGE_MAX 6 /* descriptors in one message */
+#define FD_MESSAGE_MAX 7 /* descriptors in one message */
 
 void fd_close(int *fd);                    /* (S) closes if >= 0, leaves -1; keeps errno */
 int fd_take(int *fd);                      /* (S) returns *fd and leaves -1 */

@@ -49,6 +49,7 @@ enum host_message_type {
 	HOST_SHOW,      /* number of the question, value[0] = enum show_what; HOST_F_STATE: fd = a sealed state, else the present one: a forked copy
 	                   shows it -> SHOWN. Calls go on meanwhile */
 	HOST_STAGE,     /* number = serial; {"path"}: before START, which finds it loaded -> STAGED | FAILED, then exit 1 */
+	HOST_MIRROR,    /* once, before START: fd = a mirror (proto/mirror.h): from START on the state is saved into it before each REPLY, READY and COMMITTED */
 	HOST_TO_HOST__N,
 
 	/* ---- host -> control ---- */
@@ -60,7 +61,7 @@ enum host_message_type {
 	                     sequence = number of the last CALL that came or 0 */
 	HOST_REHEARSED,   /* number = serial; status 0: {"state_bytes","report","load_us","restore_us","check_us","save_us","module"}; 1: error body */
 	HOST_QUIESCED,    /* number = serial */
-	HOST_SAVED,       /* number = serial; value[0] = bytes used, or needed when status says it was too small; status 0 | 1: error body */
+	HOST_SAVED,       /* number = serial; value[0] = bytes used, or needed when status says it was too small; value[1] = 1: timers are armed; status 0 | 1: error body */
 	HOST_LOADED,      /* number = serial; as REHEARSED without state_bytes and save_us; 1: error body, the old code is untouched */
 	HOST_COMMITTED,   /* number = serial running now */
 	HOST_UNLOADED,    /* number = serial unloaded; {"pinned": cause or null} */

@@ -94,7 +94,7 @@
                                             * stacks of the kernel too (1 MiB, idle) */
 #define LIMIT_ASIDE_FILES       256 /* damaged parts of the registry that stay for an administrator: a disk that damages for ever must not fill itself with them. */
 #define LIMIT_ASIDE_BYTES       (256 << 20) /* of them together; the first and the newest stay however large they are */
-#define LIMIT_FDS_PER_SANDBOX   7      /* of the spawner: channel, two log pipes, seccomp listener, spec; state and log ring where there are any */
+#define LIMIT_FDS_PER_SANDBOX   8      /* of the spawner: channel, two log pipes, seccomp listener, spec; state, checkpoint and log ring where there are any */
 #define LIMIT_SPAWNER_FDS_HEADROOM 128 /* of the spawner, for all that isn't a sandbox's */
 #define LIMIT_DENIALS_NAMED     64    /* forbidden system calls of one process that are named; then the kernel answers alone */
 
@@ -124,6 +124,8 @@
 #define LIMIT_STATE_BYTES     (4ull << 30)
 #define LIMIT_PATCH_BYTES     (48u << 10)  /* of state.set: it travels with the candidate in one message */
 #define LIMIT_KEPT_STATES       2           /* of one sandbox on disk: the newest that a stop or restart saved, and the one before it */
+#define LIMIT_CHECKPOINT_LEAST_MS 100       /* of checkpoint_every_ms: a persistent one costs the disk some ms each time, and callers a pause */
+#define LIMIT_MIRROR_STATE_BYTES (1u << 20) /* of a state that is saved before each reply (checkpoint call): more would cost each call a millisecond */
 #define LIMIT_LEFT_STATES       4           /* of one sandbox: states that its versions were left with, for rollback with state saved */
 #define LIMIT_LEFT_STATES_BYTES (64u << 20) /* of all of them together: they are memory beside the sandbox's own */
 #define LIMIT_HOST_BYTES_PER_TURN    (512u << 10) /* of bodies: each is scanned before it is used */

@@ -70,6 +70,10 @@ const struct method methods[METHOD__N] = {
 			P("max_execution_ms", PARAM_INTEGER, false, 0, TIMEOUT_MAX_MS, NULL,
 				"how long a call may run; then it gets the attention signal, and a second later its process is killed; 0: without end (300000)"),
 			P("restart_state", PARAM_CHOICE, false, 0, 0, "fresh|checkpoint", "what a restart after a crash begins with: nothing, or the newest state kept (fresh)"),
+			P("checkpoint", PARAM_CHOICE, false, 0, 0, "none|call",
+				"call: save the declared state before each reply, so that a process that is killed takes nothing along that was acknowledged (none)"),
+			P("checkpoint_every_ms", PARAM_INTEGER, false, LIMIT_CHECKPOINT_LEAST_MS, TIMEOUT_MAX_MS, NULL,
+				"save the state so often while it runs, if it may have changed; restart_state is checkpoint then, unless it is given (never)"),
 			P("max_queue", PARAM_INTEGER, false, 1, 65536, NULL, "calls that may wait (1024)"),
 			P("profile", PARAM_TEXT, false, 1, LIMIT_ID_BYTES, NULL, "security profile: high, medium, low, or one of the administrator's (medium)"),
 			P("audit_level", PARAM_CHOICE, false, 0, 0, "full|basic|none",
@@ -247,6 +251,11 @@ const struct method methods[METHOD__N] = {
 		{ P_THE_ID, P("state", PARAM_OBJECT, true, 0, 0, NULL, "{field: value} as state.get shows them; what isn't named stays, null makes an optional field absent"),
 			P("quiesce_timeout_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "as in sandbox.reload (5000)"),
 			P("rehearse_timeout_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "as in sandbox.reload (10000)") } },
+	[METHOD_STATE_CHECKPOINT] = { "state.checkpoint", RIGHT_OPERATOR,
+		"Save the state of a running sandbox, which serves on: it is what a restart after a crash begins with where restart_state is checkpoint, and the"
+		" newest on disk where it persists.",
+		"{id, version, checkpoint (its number), saved_at, state_bytes, sha256, pause_us, held_us, acknowledged (calls, since control began)}",
+		{ P_THE_ID, P("quiesce_timeout_ms", PARAM_INTEGER, false, 1, TIMEOUT_MAX_MS, NULL, "how long a running call may hold it up (5000)") } },
 	[METHOD_STATE_CHECK] = { "state.check", RIGHT_OPERATOR,
 		"Prove that the state survives: saved, restored into a new instance of the same code and saved again it must be the same bytes. With code: would that take the"
 		" present state? As sandbox.reload with check.",

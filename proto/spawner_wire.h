@@ -104,7 +104,7 @@ enum spawner_op {
 	SPAWNER_STOPPING,   /* value = ms that an orderly end takes at most: the spawner is patient for so long (shutdown_timeout_ms at most). No reply */
 	SPAWNER_ALIVE,      /* the answer to ALIVE_ASKED. No reply */
 	SPAWNER_UPGRADE,    /* a client asked for an upgrade: as SIGHUP. No reply; UPGRADE_GOES or UPGRADE_REFUSED follows */
-	SPAWNER_PROMOTE,    /* sandbox, generation of the candidate; fd: sealed spec, kept with it -> OK | ERROR (ESRCH: it isn't there, or not born; nothing has changed).
+	SPAWNER_PROMOTE,    /* sandbox, generation of the candidate; fds: sealed spec, kept with it; its mirror, where it has one -> OK | ERROR (ESRCH: it isn't there, or not born; nothing has changed).
 	                       The state that is kept is dropped; what is stored in the folder of the process before moves along */
 	SPAWNER_DISCARD,    /* sandbox, generation of the candidate, 0: whichever -> OK | ERROR ESRCH. It is killed, and nothing more is told of it */
 	SPAWNER_LIMIT,      /* sandbox, generation, limits; fd: sealed spec, kept once the limits are found to be allowed -> OK (value: SPAWNER_LIMIT_* that its process
@@ -135,7 +135,9 @@ enum spawner_op {
 
 enum spawner_keep { SPAWNER_KEEP_SPEC = 1, /* sealed memfd <= LIMIT_SPEC_BYTES */
 	SPAWNER_KEEP_STATE,                    /* sealed memfd: the newest saved state */
-	SPAWNER_KEEP_RING };                   /* memfd of LIMIT_LOG_RING_BYTES, sealed against SHRINK and GROW */
+	SPAWNER_KEEP_RING,                     /* memfd of LIMIT_LOG_RING_BYTES, sealed against SHRINK and GROW */
+	SPAWNER_KEEP_CHECKPOINT,               /* sealed memfd: the newest checkpoint, older than what runs */
+	SPAWNER_KEEP_MIRROR };                 /* in the same place: a mirror (proto/mirror.h), sealed against SHRINK and GROW */
 
 enum spawner_signal { SPAWNER_SIGNAL_KILL = 1, /* SIGKILL to the host and its process group */
 	SPAWNER_SIGNAL_ATTENTION,              /* HOST_ATTENTION_SIGNAL: stop soon; blocking calls return EINTR */
@@ -159,7 +161,8 @@ enum spawner_job { SPAWNER_JOB_COMPILE_C = 1 };
 #define SPAWNER_F_CHANNEL   0x08u
 #define SPAWNER_F_STDOUT    0x10u
 #define SPAWNER_F_STDERR    0x20u
-#define SPAWNER_F_EXITED    0x40u /* no descriptor: generation has ended with `status`, unacknowledged */
+#define SPAWNER_F_CHECKPOINT 0x40u
+#define SPAWNER_F_EXITED    0x4000u /* no descriptor: generation has ended with `status`, unacknowledged */
 #define SPAWNER_F_FROZEN    0x100u /* ENTRY; no descriptor: its processes are stopped by FREEZE */
 #define SPAWNER_F_TIMED_OUT 0x80u /* JOB_DONE: ended by its time limit */
 #define SPAWNER_F_KILLED    0x100u /* DENIED: the process is killed for it */

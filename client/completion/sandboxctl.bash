@@ -40,7 +40,7 @@ _sandboxctl_operand()
 	group-info:0 | group-destroy:0 | group-add:0 | group-remove:0 | group-start:0 | group-stop:0 | group-restart:0 | group-reset:0 | tree:0)
 		COMPREPLY=($(compgen -W "$(_sandboxctl_daemon group-list --quiet)" -- "$cur"))
 		;;
-	group-add:1 | group-remove:1 | destroy:0 | start:0 | stop:0 | restart:0 | freeze:0 | thaw:0 | reset:0 | update:0 | info:0 | security:0 | call:0 | cast:0 | wait:0 | reload:0 | rollback:0 | versions:0 | state-get:0 | state-set:0 | state-check:0 | state-diff:0 | state-diff:1 | schema:0 | schema-diff:0 | schema-diff:1 | history:0 | commit:0 | logs:0)
+	group-add:1 | group-remove:1 | destroy:0 | start:0 | stop:0 | restart:0 | freeze:0 | thaw:0 | reset:0 | update:0 | info:0 | security:0 | call:0 | cast:0 | wait:0 | reload:0 | rollback:0 | versions:0 | state-get:0 | state-set:0 | checkpoint:0 | state-check:0 | state-diff:0 | state-diff:1 | schema:0 | schema-diff:0 | schema-diff:1 | history:0 | commit:0 | logs:0)
 		COMPREPLY=($(compgen -W "$(_sandboxctl_daemon list --quiet)" -- "$cur"))
 		;;
 	esac

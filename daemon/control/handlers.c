@@ -71,6 +71,7 @@ rpc_handler *const rpc_handlers[METHOD__N] = {
 	[METHOD_RPC_DISCOVER] = rpc_discover,
 	[METHOD_STATE_GET] = state_get,
 	[METHOD_STATE_SET] = state_set,
+	[METHOD_STATE_CHECKPOINT] = state_checkpoint,
 	[METHOD_STATE_CHECK] = state_check,
 	[METHOD_SCHEMA_GET] = schema_get,
 	[METHOD_VERSION_LIST] = version_list,
@@ -200,6 +201,14 @@ const struct rpc_done *state_set(struct control *c, struct rpc_request *r)
 	struct sandbox *sb = handler_sandbox(c, r, &e);
 
 	return sb ? sandbox_state_set(sb, r) : rpc_error(r, &e, NULL);
+}
+
+const struct rpc_done *state_checkpoint(struct control *c, struct rpc_request *r)
+{
+	struct err e = ERR_INIT;
+	struct sandbox *sb = handler_sandbox(c, r, &e);
+
+	return sb ? sandbox_checkpoint(sb, r) : rpc_error(r, &e, NULL);
 }
 
 const struct rpc_done *state_check(struct control *c, struct rpc_request *r)

@@ -29,7 +29,7 @@ static const struct {
 } shared[] = {
 	{ "sandbox",
 		"{id: s, group: s~, significant: b, status: s, status_reason: s~, owner: i, module: s~, version: i~, abi: s~, state_version: i~, sha256: s~, created_at: i, updated_at: i, pid: i~,"
-		" generation: i~, started_at: i~, host: {build: s, older: b}~, state_from: s~, state_kept: b, persist: b, durable: b, restart: s, start_timeout_ms: i, shutdown_ms: i, heartbeat_ms: i, max_execution_ms: i, restart_state: s, profile: s, profile_fingerprint: s~, audit_level: s, address_space: s,"
+		" generation: i~, started_at: i~, host: {build: s, older: b}~, state_from: s~, state_kept: b, checkpoint: $checkpoints, persist: b, durable: b, restart: s, start_timeout_ms: i, shutdown_ms: i, heartbeat_ms: i, max_execution_ms: i, restart_state: s, profile: s, profile_fingerprint: s~, audit_level: s, address_space: s,"
 		" strict: b, probation_ms: i, keep_versions: i, probation: {version: i, back_to: i, ends_in_ms: i, acknowledged_since: i}~,"
 		" limits: {max_memory: w, max_file_size: w, max_processes: i, max_open_files: i, max_cpu_percentage: i}, pending: [s], labels: o, config: o,"
 		" restart_count: i, budget: $budget~, budget_of: s~, backoff: o~,"
@@ -43,7 +43,9 @@ static const struct {
 	{ "row", "{id: s, status: s, status_reason: s~, owner: i, module: s~, version: i~, pid: i~, restart_count: i, created_at: i,"
 		" group: s~, profile: s, labels: o, budget?: $budget}" }, /* budget: in group.tree */
 	{ "last_exit",
-		"{reason: s, class: s, signal?: i, code?: i, at: i, uptime_ms: i, version: i, generation: i, text: s, words: s}" },
+		"{reason: s, class: s, signal?: i, code?: i, at: i, uptime_ms: i, version: i, generation: i, text: s, words: s,"
+		" state_from: s~, checkpoint: i~, acknowledged_since: i~}" },
+	{ "checkpoints", "{call: b, every_ms: i~, number: i~, saved_at: i~, state_bytes: i~, failing: b}" },
 	{ "version",
 		"{version: i, sha256: s, bytes: i, state_version: i, loaded_at: i, first_loaded_at: i,"
 		" loads: i, faults: i, quarantined?: s, author: i, origin: s, source_name?: s~, status: s}" },
@@ -115,6 +117,7 @@ static const char *const results[METHOD__N] = {
 	[METHOD_GROUP_TREE] = "{groups: [$group], sandboxes: [$row]}",
 	[METHOD_STATE_GET] = "{id: s, version: i, state_version: i, state_bytes: i, state: o, timers: o~, own: a}",
 	[METHOD_STATE_SET] = "$reload",
+	[METHOD_STATE_CHECKPOINT] = "{id: s, version: i, checkpoint: i, saved_at: i, state_bytes: i, sha256: s, pause_us: i, held_us: i, acknowledged: i}",
 	[METHOD_STATE_CHECK] = ("{id?: s, version?: i, state_bytes: i, same?: b, state_bytes_again?: i, differs_at?: i, report?: o~, outcome?: s, from?: i, to?: i, rung?: s,"
 				" sha256?: s, steps_us?: o, total_us?: i, globals?: {names: [s], count: i, bytes: i}, compiler?: {warnings: s}}"),
 	[METHOD_SCHEMA_GET] = "{id: s, version: i, state_version: i, state: a, structs: a}",

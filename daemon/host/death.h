@@ -28,6 +28,9 @@ void death_last_word(const char *text);
 /* Runs run(ctx), the host's own code over memory that a module may have spoilt. false: it faulted, and was left where it was; it
  * may hold nothing that must be given back. Also false, without a run, where the fault handlers aren't ours any more. */
 bool death_guarded(void (*run)(void *ctx), void *ctx);
+/* The same without a system call, for what runs with each call: where a module has put its own handler in place of ours, or has blocked the
+ * signal, a fault is the end of this process. */
+bool death_guarded_quickly(void (*run)(void *ctx), void *ctx);
 /* This process is a copy now: notes go to the page. */
 void death_in_copy(struct death_page *page);
 /* A child that module code forked may come back into the host's code, with the host's channel: it ends here. */

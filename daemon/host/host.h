@@ -14,6 +14,7 @@
 #include "daemon/host/replies.h"
 #include "proto/buf.h"
 #include "proto/host_channel.h"
+#include "proto/mirror.h"
 
 /* Exit statuses that are the host's own; everything else is the module's doing. The last two
  * come with a HOST_DEATH whose text says what happened. */
@@ -47,6 +48,8 @@ struct host {
 	uint64_t candidate_serial; /* from QUIESCE, REHEARSE or LOAD on; 0: no transaction */
 	struct copy rehearsal, saving, showing;
 	uint64_t rehearsal_serial, saving_serial, showing_number;
+	struct mirror mirror;      /* what the state is saved into before each reply; its map NULL: it isn't */
+	bool mirror_failing;       /* after a timer, and that was told */
 	struct prepare prepare;    /* memory for the reload that is at work */
 	struct host_waiting *first, **last;
 	unsigned n_waiting;

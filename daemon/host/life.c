@@ -11,6 +11,7 @@
 #include "daemon/host/confine.h"
 #include "daemon/host/death.h"
 #include "daemon/host/lines.h"
+#include "daemon/host/mirror.h"
 #include "daemon/host/order.h"
 #include "daemon/host/serve.h"
 #include "daemon/host/zygote/walls.h"
@@ -119,6 +120,8 @@ void life_start(struct host *h, const struct host_message *head, const char *bod
 	init_us = clock_monotonic_us() - began;
 	if (rc < 0)
 		life_fail(h, &e, h->now.step);
+	if (mirror_accepts(h, h->now.instance, &e) < 0 || mirror_save(h, h->now.instance, &e) < 0)
+		life_fail(h, &e, "checkpoint");
 	(void)fflush(stdout);
 	buf_init(&ready, LIMIT_BODY_BYTES);
 	json_out_object(&o, NULL);

@@ -6,6 +6,7 @@
 
 #include <sys/mman.h>
 
+#include "daemon/host/mirror.h"
 #include "proto/clock.h"
 #include "proto/seldom.h"
 
@@ -74,6 +75,10 @@ void rehearse_run(void *ctx, struct copy_answer *answer)
 	began = clock_monotonic_us();
 	if (!rehearse_save(candidate.instance, &size_after, &e)) {
 		answer_error(answer, &e, "save again");
+		return;
+	}
+	if (mirror_accepts(r->host, candidate.instance, &e) < 0) {
+		answer_error(answer, &e, "checkpoint");
 		return;
 	}
 	if (!blob) { /* what the save of the present state will need, so far as it can be told */

@@ -20,6 +20,7 @@
 #include "daemon/host/attention.h"
 #include "daemon/host/death.h"
 #include "daemon/host/lines.h"
+#include "daemon/host/mirror.h"
 #include "daemon/host/orphans.h"
 #include "proto/clock.h"
 #include "proto/fd.h"
@@ -106,7 +107,7 @@ static void run_cast(struct host *h, uint64_t number, const char *function, cons
 {
 	struct cast c = { h, number, false };
 	struct buf body = BUF_INIT;
-	struct err e = ERR_INIT;
+	struct err e = ERR_INIT, ignored = ERR_INIT;
 	int rc = instance_cast(h->now.instance, function, args, n, cast_began, &c, &e);
 
 	call_ended();
@@ -114,6 +115,10 @@ static void run_cast(struct host *h, uint64_t number, const char *function, cons
 		reply_error(h, number, &e);
 		return;
 	}
+	if (rc == 0)
+		rc = mirror_save(h, h->now.instance, &e);
+	else
+		(void)mirror_save(h, h->now.instance, &ignored); /* what it had changed by then */
 	if (rc < 0)
 		host_error_body(&body, &e, function);
 	host_post(h, HOST_CAST_ENDED, number, rc < 0, 0, &body);
@@ -123,7 +128,7 @@ static void run_cast(struct host *h, uint64_t number, const char *function, cons
 static void run_call(struct host *h, uint64_t number, const char *function, const char *args, size_t n)
 {
 	struct buf result = BUF_INIT;
-	struct err e = ERR_INIT;
+	struct err e = ERR_INIT, unsaved = ERR_INIT;
 	int rc;
 
 	buf_init(&result, LIMIT_BODY_BYTES);
@@ -132,6 +137,11 @@ static void run_call(struct host *h, uint64_t number, const char *function, cons
 	if (rc == 0 && (result.failed || result.size > LIMIT_BODY_BYTES))
 		rc = err_set(&e, ERR_REPLY_TOO_LARGE, "the reply of %s exceeds %u bytes", function,
 			LIMIT_BODY_BYTES);
+	if (mirror_save(h, h->now.instance, &unsaved) < 0 && e.code != ERR_UNKNOWN_FUNCTION && e.code != ERR_BAD_ARGUMENT) {
+		rc = -1; /* it ran, and what it did would be lost with this process: that is no acknowledgement */
+		e = unsaved;
+		(void)err_prefix(&e, "%s has run, but", function);
+	}
 	if (rc == 0)
 		reply(h, number, 0, &result);
 	else
@@ -225,6 +235,7 @@ static const struct serve_row {
 	[HOST_PING]     = { serve_ping,   HOST_ALIVE,     { DO,     DO,     DO,      DO }, NO_FD, true },
 	[HOST_PREPARE]  = { txn_prepare,  HOST_PREPARED,  { REFUSE, DO,     REFUSE,  REFUSE }, MUST_FD, false },
 	[HOST_SHOW]     = { show_serve,   HOST_SHOWN,     { REFUSE, DO,     REFUSE,  REFUSE }, MAY_FD, false },
+	[HOST_MIRROR]   = { mirror_serve, HOST_FAILED,    { DO,     END,    END,     END }, MUST_FD, false },
 	[HOST_STOP]     = { life_stop,    HOST_STOPPED,   { DO,     DO,     DO,      DO }, NO_FD, false },
 };
 /* clang-format on */
@@ -383,6 +394,12 @@ static void run_timer(struct host *h)
 		(void)snprintf(line, sizeof line, "timer %s failed: %s (%s)", name, e.text, e.name);
 		lines_log(NULL, SBX_WARNING, line, strlen(line));
 	}
+	rc = mirror_save(h, h->now.instance, &e);
+	if (rc < 0 && !h->mirror_failing) { /* nobody waits for an answer; whoever calls next is told */
+		(void)snprintf(line, sizeof line, "after timer %s: %s", name, e.text);
+		lines_log(NULL, SBX_ERROR, line, strlen(line));
+	}
+	h->mirror_failing = rc < 0;
 	flush_output();
 }
 

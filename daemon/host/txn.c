@@ -10,6 +10,7 @@
 #include "daemon/host/attention.h"
 #include "daemon/host/death.h"
 #include "daemon/host/lines.h"
+#include "daemon/host/mirror.h"
 #include "daemon/host/order.h"
 #include "daemon/host/rehearse.h"
 #include "daemon/host/serve.h"
@@ -81,6 +82,19 @@ void txn_prepare(struct host *h, const struct host_message *head, const char *bo
 		h->now.instance ? instance_extent_bytes(h->now.instance) : 0);
 }
 
+/* It is also told whether the state will change by itself. */
+static void post_saved(struct host *h, uint32_t status, int64_t value, const struct buf *body)
+{
+	struct host_message head = { .type = HOST_SAVED, .number = h->saving_serial, .status = status,
+		.value = { value, h->now.instance && instance_timer_due_us(h->now.instance) != INT64_MAX } };
+	struct err e = ERR_INIT;
+
+	if (body->failed)
+		death_end(HOST_EXIT_RESOURCE, "no memory for a message to control");
+	if (host_post_raw(h, &head, body->data, body->size, &e) < 0)
+		death_end(HOST_EXIT_RESOURCE, e.text);
+}
+
 /* Declared state is read by our own code, which believes nothing that stands there; behind the guard, since a module may have
  * taken even the pages away. So that costs no copy. Another thread could change it while it is read. */
 static bool save_quickly(struct host *h, struct save *s)
@@ -99,7 +113,7 @@ static bool save_quickly(struct host *h, struct save *s)
 	buf_init(&answer.body, LIMIT_BODY_BYTES);
 	saved = save_here(s, &answer);
 	if (saved)
-		host_post(h, HOST_SAVED, h->saving_serial, answer.status, answer.value, &answer.body);
+		post_saved(h, answer.status, answer.value, &answer.body);
 	buf_fini(&answer.body);
 	return saved;
 }
@@ -146,7 +160,7 @@ static void finish_save(struct host *h)
 	if (copy_finish(&h->saving, &answer, step, &e) < 0)
 		post_error(h, HOST_SAVED, h->saving_serial, &e, step);
 	else
-		host_post(h, HOST_SAVED, h->saving_serial, answer.status, answer.value, &answer.body);
+		post_saved(h, answer.status, answer.value, &answer.body);
 	buf_fini(&answer.body);
 }
 
@@ -194,6 +208,11 @@ void txn_load(struct host *h, const struct host_message *head, const char *body,
 		post_error(h, HOST_LOADED, head->number, &e, step);
 		return;
 	}
+	if (mirror_accepts(h, h->candidate.instance, &e) < 0) {
+		drop_candidate(h);
+		post_error(h, HOST_LOADED, head->number, &e, "checkpoint");
+		return;
+	}
 	buf_init(&loaded, LIMIT_BODY_BYTES);
 	json_out_object(&o, NULL);
 	code_times_json(&h->candidate, &report, &o);
@@ -214,6 +233,7 @@ void txn_commit(struct host *h, const struct host_message *head, const char *bod
 	char cause[OBJECT_CAUSE_BYTES];
 	struct buf unloaded = BUF_INIT;
 	struct json_out o = json_out_to(&unloaded);
+	struct err e = ERR_INIT;
 	struct code old = h->now;
 	uint64_t old_serial = old.serial;
 
@@ -227,6 +247,9 @@ void txn_commit(struct host *h, const struct host_message *head, const char *bod
 	}
 	if (head->number != h->candidate.serial)
 		death_end(HOST_EXIT_CONTRACT, "COMMIT of what isn't loaded");
+	/* From here on it is what would be lost. If it can't be saved after all, the old code goes on from what was sealed, in another process. */
+	if (mirror_save(h, h->candidate.instance, &e) < 0)
+		death_end(HOST_EXIT_RESOURCE, e.text);
 	h->now = h->candidate;
 	h->candidate = (struct code){ 0 };
 	h->candidate_serial = 0;

@@ -53,6 +53,11 @@ struct step {
 
 typedef enum txn_step handler(struct step *s);
 
+static bool saves_alone(const struct txn *t)
+{
+	return t->mode == TXN_SAVE_ONLY || t->mode == TXN_CHECKPOINT;
+}
+
 /* ---- moves ---- */
 
 /* Goes to a step that waits for something, with that step's time limit. */
@@ -115,7 +120,7 @@ static enum txn_step fail_before_load(struct step *s, enum txn_failure failure)
 		s->out->set |= TXN_DO_DROP_STATE;
 		return finish(s);
 	}
-	if (!SEEDED(4))
+	if (!SEEDED(4) && !(s->t->mode == TXN_CHECKPOINT && s->t->sealed)) /* else it was told already, and serves */
 		s->out->set |= TXN_DO_SEND_ABORT;
 	return fail_unchanged(s, failure);
 }
@@ -212,7 +217,7 @@ static enum txn_step died_unsealed(struct step *s)
 /* From sealing on: the old version goes on from the sealed state, in a new process. */
 static enum txn_step died_sealed(struct step *s)
 {
-	if (s->t->mode == TXN_SAVE_ONLY) {
+	if (saves_alone(s->t)) {
 		s->t->host_gone = true; /* in KEEP: what was sealed is on its way to the spawner */
 		return s->t->step;
 	}
@@ -349,6 +354,10 @@ static enum txn_step sealed(struct step *s)
 	s->t->sealed = s->t->keep_sent = true;
 	if (s->t->mode == TXN_SAVE_ONLY)
 		return wait_in(s, TXN_KEEP, TXN_DO_KEEP_STATE);
+	if (s->t->mode == TXN_CHECKPOINT) { /* the host serves on while the spawner takes it */
+		s->t->held = false;
+		return wait_in(s, TXN_KEEP, TXN_DO_KEEP_STATE | TXN_DO_RELEASE_CALLS | (SEEDED(19) ? 0 : TXN_DO_SEND_ABORT));
+	}
 	s->t->load_sent = true;
 	return wait_in(s, TXN_LOAD, SEEDED(11) ? TXN_DO_SEND_LOAD : TXN_DO_KEEP_STATE | TXN_DO_SEND_LOAD);
 }
@@ -359,6 +368,12 @@ static enum txn_step kept(struct step *s)
 		s->t->held = false; /* the hold ends with the process, which life stops now: nothing is
 				       released to it */
 	return succeed(s);
+}
+
+/* What was sent to the spawner holds. */
+static enum txn_step keep_cancelled(struct step *s)
+{
+	return s->t->mode == TXN_CHECKPOINT ? kept(s) : cancelled(s);
 }
 
 /* ---- load, commit, unload ---- */
@@ -549,7 +564,7 @@ static handler *const table[TXN_STEP__N][TXN_EVENT__N] = {
 		[TXN_EV_KEEP_FAILED] = said_failed,
 		[TXN_EV_HOST_DIED] = died_sealed,
 		[TXN_EV_TIMER] = timed_out,
-		[TXN_EV_CANCEL] = cancelled },
+		[TXN_EV_CANCEL] = keep_cancelled },
 	[TXN_LOAD] = { [TXN_EV_LOADED] = loaded,
 		[TXN_EV_LOAD_FAILED] = late_said_failed,
 		[TXN_EV_KEPT] = load_kept,
@@ -591,7 +606,7 @@ void txn_begin(struct txn *t, enum txn_mode mode, const struct txn_policy *p, ui
 	memset(t, 0, sizeof *t);
 	memset(out, 0, sizeof *out);
 	t->mode = mode;
-	if (mode == TXN_SAVE_ONLY) {
+	if (saves_alone(t)) {
 		t->expected_bytes = expected_bytes < LIMIT_STATE_BYTES ? expected_bytes : LIMIT_STATE_BYTES;
 		t->step = make(&s, t->expected_bytes);
 	} else if (mode == TXN_REPLACE) {

@@ -4,7 +4,7 @@
  * actions out; the engine carries the actions out and arms the one timer. Control process.
  *
  *   place -> rehearse -> record -> make -> prepare -> quiesce -> save -> seal -> load -> commit -> unload
- *                                  make -------------> quiesce -> save -> seal -> keep    (TXN_SAVE_ONLY)
+ *                                  make -------------> quiesce -> save -> seal -> keep    (TXN_SAVE_ONLY, TXN_CHECKPOINT)
  *   spawn -> place -> stage -> make ---------------> quiesce -> save -> seal -> load -> promote -> unload    (TXN_REPLACE)
  *
  * What can be done before the calls are held is done before: the candidate is recorded, the memfd made, its memory and the
@@ -17,7 +17,7 @@
  *
  * Rules that hold always (tests/unit/test_transaction.c explores them):
  * - calls are held from QUIESCE on, until RELEASE_CALLS, exactly once (TXN_SAVE_ONLY that succeeds: until the
- * process ends);
+ * process ends; TXN_CHECKPOINT: until KEEP is sent);
  * - the answer is given exactly once; FINISHED is the last action, and nothing follows it;
  * - LOAD is sent only after the state was sealed and KEEP sent (what was sent to the spawner holds, even if
  * control dies the next instant); COMMIT only after it was kept and the candidate recorded and loaded; the
@@ -30,7 +30,7 @@
  * - a host that dies before the state is sealed has crashed: state_lost. After COMMITTED, too, it is an
  * ordinary crash;
  * - DROP_STATE and ADOPT come before RELEASE_CALLS: while the spawner keeps a state, nothing newer was
- * acknowledged.
+ * acknowledged. A checkpoint is kept in another place, and is older than what runs as soon as it is there.
  *
  * The channel is ordered, so where no candidate code has run ABORT is sent and not waited for: calls released
  * after it are read after it. The engine gives an event only if its serial is this transaction's (ABORTED,
@@ -43,7 +43,13 @@
 
 #include "proto/host_wire.h"
 
-enum txn_mode { TXN_RELOAD, TXN_SAVE_ONLY, TXN_CHECK /* place and rehearse, nothing else */, TXN_REPLACE /* in a second process */ };
+enum txn_mode {
+	TXN_RELOAD,
+	TXN_SAVE_ONLY,
+	TXN_CHECK /* place and rehearse, nothing else */,
+	TXN_REPLACE /* in a second process */,
+	TXN_CHECKPOINT /* save, and serve on; a CANCEL that comes when it was sealed leaves it done */
+};
 
 /* The step at work; rows of txn_steps[]. */
 enum txn_step {
@@ -58,7 +64,7 @@ enum txn_step {
 	TXN_QUIESCE,
 	TXN_SAVE,
 	TXN_SEAL,
-	TXN_KEEP /* TXN_SAVE_ONLY; a reload loads meanwhile */,
+	TXN_KEEP /* TXN_SAVE_ONLY, TXN_CHECKPOINT; a reload loads meanwhile */,
 	TXN_LOAD,
 	TXN_COMMIT,
 	TXN_PROMOTE /* TXN_REPLACE, in place of COMMIT */,
@@ -134,7 +140,7 @@ struct txn_event {
 #define TXN_DO_SEND_QUIESCE  0x000080u /* and the attention signal */
 #define TXN_DO_SEND_SAVE     0x000100u /* may stand in the channel behind QUIESCE */
 #define TXN_DO_SEAL          0x000200u /* truncate to .state_bytes, seal */
-#define TXN_DO_KEEP_STATE    0x000400u /* SPAWNER_KEEP_STATE */
+#define TXN_DO_KEEP_STATE    0x000400u /* SPAWNER_KEEP_STATE; TXN_CHECKPOINT: SPAWNER_KEEP_CHECKPOINT */
 #define TXN_DO_SEND_LOAD     0x000800u
 #define TXN_DO_SEND_COMMIT   0x001000u
 #define TXN_DO_SEND_ABORT    0x002000u
@@ -208,7 +214,7 @@ struct txn {
 #define TXN_SAVE_RETRIES      3           /* too small: a bigger one, at most three times */
 #define TXN_STATE_BYTES_FIRST (64u << 10) /* the guess where no rehearsal has measured it */
 
-/* Begins; the first actions are in `out`. TXN_SAVE_ONLY: expected_bytes is a guess of the state's size, 0:
+/* Begins; the first actions are in `out`. TXN_SAVE_ONLY, TXN_CHECKPOINT: expected_bytes is a guess of the state's size, 0:
  * none. */
 void txn_begin(struct txn *t, enum txn_mode mode, const struct txn_policy *p, uint64_t expected_bytes,
 	struct txn_actions *out);

@@ -138,8 +138,13 @@ void candidate_stage(struct sandbox *sb)
 
 void candidate_load(struct sandbox *sb)
 {
+	struct err e = ERR_INIT;
+
 	(void)FAULT(RELOAD_LOAD);
-	if (sb->next)
+	if (sb->next && checkpoint_mirror_next(sb, &e) < 0) {
+		*sandbox_error(sb, SANDBOX_ERROR_RELOAD) = e;
+		sandbox_txn_event(sb, TXN_EV_LOAD_FAILED, 0);
+	} else if (sb->next)
 		host_send_start(sb->next, sb->candidate_serial, sb->reload.backwards, sb->reload.patch,
 			sb->reload.from_saved ? sb->reload.left.fd : sb->state_fd);
 }
@@ -271,6 +276,7 @@ static void change_places(struct sandbox *sb)
 	sb->next = NULL;
 	sb->host->calls_done = sb->calls.done;
 	sb->second_folder = !sb->second_folder;
+	checkpoint_promoted(sb);
 	sb->account.since_ms = clock_monotonic_ms();
 	(void)shared_text_free(sb->security);
 	sb->security = sb->reload.security;
@@ -303,7 +309,7 @@ static void promoted(void *ctx, const struct spawner_message *m, int *fds, size_
 
 void candidate_promote(struct sandbox *sb)
 {
-	int fd = spec_memfd(sb, SPEC_PROMOTED, sandbox_error(sb, SANDBOX_ERROR_RELOAD));
+	int fds[] = { spec_memfd(sb, SPEC_PROMOTED, sandbox_error(sb, SANDBOX_ERROR_RELOAD)), sb->checkpoint.next_mirror_fd };
 	struct spawner_message m;
 	bool sent = false;
 
@@ -312,8 +318,8 @@ void candidate_promote(struct sandbox *sb)
 	if (FAULT(RELOAD_PROMOTE))
 		err_sys(sandbox_error(sb, SANDBOX_ERROR_RELOAD), ERR_RELOAD_FAILED, "cannot ask for the promotion of the second process");
 	else
-		sent = fd >= 0 && ask(sb, &m, &fd, 1, promoted) == 0;
-	fd_close(&fd);
+		sent = fds[0] >= 0 && ask(sb, &m, fds, fds[1] >= 0 ? 2 : 1, promoted) == 0;
+	fd_close(&fds[0]);
 	if (!sent)
 		sandbox_txn_event(sb, TXN_EV_PROMOTE_FAILED, 0);
 }
@@ -329,6 +335,7 @@ void candidate_discard(struct sandbox *sb)
 	else if (sb->next)
 		host_abandon(sb->next);
 	sb->next = NULL;
+	checkpoint_next_drop(sb);
 }
 
 /* ---- the one before ---- */

@@ -237,5 +237,6 @@ void last_exit_json(const struct sandbox *sb, struct json_out *o, const char *ke
 	json_out_u64(o, "generation", x->generation);
 	json_out_text(o, "text", x->text);
 	json_out_text(o, "words", x->words);
+	begun_from_json(&x->next, o);
 	json_out_object_end(o);
 }

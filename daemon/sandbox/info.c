@@ -130,6 +130,7 @@ static void process_json(const struct sandbox *sb, struct json_out *o)
 		json_out_null(o, "state_from");
 	}
 	json_out_bool(o, "state_kept", sb->life.kept);
+	checkpoint_json(sb, o, "checkpoint");
 	json_out_bool(o, "persist", sb->spec.persist);
 	json_out_bool(o, "durable", sb->spec.persist && sb->disk.has_row && !sb->disk.failed && sb->disk.pending == 0);
 }

@@ -74,9 +74,10 @@ struct sandbox *sandbox_new(struct control *c, struct spec *spec_take, struct er
 	uv_timer_init(c->loop, &sb->call_timer);
 	watch_init(sb);
 	overdue_init(sb);
+	checkpoint_init(sb);
 	uv_timer_init(c->loop, &sb->trial.timer);
 	sb->life_timer.data = sb->txn_timer.data = sb->call_timer.data = sb->trial.timer.data = sb;
-	sb->open_handles = 6;
+	sb->open_handles = 7;
 	sb->call_timer.timer_cb = call_timer_cb;
 	return sb;
 }
@@ -122,6 +123,7 @@ static void sandbox_free(struct sandbox *sb)
 	reload_fini(&sb->reload);
 	spec_fini(&sb->spec);
 	fd_close(&sb->state_fd);
+	checkpoint_fini(sb);
 	fd_close(&sb->trial.state_fd);
 	left_states_fini(&sb->left);
 	sandbox_log_close(sb);
@@ -208,6 +210,7 @@ static void sandbox_gone_finish(struct sandbox *sb)
 	uv_close((uv_handle_t *)&sb->watch.timer, timer_closed_cb);
 	uv_close((uv_handle_t *)&sb->overdue.timer, timer_closed_cb);
 	uv_close((uv_handle_t *)&sb->trial.timer, timer_closed_cb);
+	uv_close((uv_handle_t *)&sb->checkpoint.timer, timer_closed_cb);
 	sb->gone = true; /* freed when the last timer is closed, or later */
 }
 
@@ -268,6 +271,7 @@ void sandbox_gone(struct sandbox *sb)
 	}
 	candidate_fini(sb);
 	fd_close(&sb->state_fd);
+	checkpoint_fini(sb);
 	sandbox_keep_spec(sb); /* says `gone`: a control that comes after this one goes on from here */
 	durable_forget(sb, gone_from_disk);
 }
@@ -286,6 +290,7 @@ void sandbox_discard(struct sandbox *sb)
 	uv_close((uv_handle_t *)&sb->watch.timer, timer_closed_cb);
 	uv_close((uv_handle_t *)&sb->overdue.timer, timer_closed_cb);
 	uv_close((uv_handle_t *)&sb->trial.timer, timer_closed_cb);
+	uv_close((uv_handle_t *)&sb->checkpoint.timer, timer_closed_cb);
 	sb->gone = true;
 }
 

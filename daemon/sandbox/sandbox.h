@@ -16,6 +16,7 @@
  *   durable.c   what of it is on disk; answers wait for that
  *   owned.c     what it counts in its owner's totals; owners.c has these
  *   freeze.c    its processes are stopped and go on
+ *   checkpoint.c  its state is saved while it runs
  *   watch.c     the heartbeat
  *   sampler.c   what it uses, against its limits
  *   overdue.c   the longest that a call may run
@@ -37,6 +38,7 @@
 #include <uv.h>
 
 #include "daemon/sandbox/calls.h"
+#include "daemon/sandbox/checkpoint.h"
 #include "daemon/sandbox/code.h"
 #include "daemon/sandbox/durable.h"
 #include "daemon/sandbox/left_states.h"
@@ -76,6 +78,8 @@ struct spec {
 	bool fresh_space;                /* its processes share their layout with no other sandbox's */
 	uint32_t probation_ms;           /* of a new version; 0: none */
 	uint32_t keep_versions;
+	uint32_t checkpoint_every_ms;    /* 0: only when asked */
+	bool checkpoint_call;            /* before each reply (mirror) */
 	bool persist;                    /* over a restart of the machine; false: no disk is touched */
 	char *config, *labels;           /* JSON objects, owned */
 };
@@ -93,6 +97,7 @@ struct last_exit {
 	char reason[64];                 /* "signal SIGSEGV", "exit status 3", "start_timeout", ... */
 	char text[192];                  /* from the death note, or why we ended it */
 	char words[LIMIT_LAST_WORDS_BYTES]; /* last output */
+	struct begun_from next;          /* what the start that followed began with */
 };
 
 /* Who decides when a sandbox in a group is started and stopped (daemon/group). */
@@ -233,11 +238,12 @@ struct sandbox {
 	} account;
 	int state_fd;                    /* the state being made or kept; -1 */
 	uint64_t state_bytes;
-	char state_from[32];             /* what the running process began with: "fresh", "stop", "reload" */
+	char state_from[32];             /* what the running process began with: "fresh", "kept", "checkpoint", "reload" */
 	struct rpc_request *request;     /* of the life's pending request */
 	struct code *create_code;        /* while a create compiles and checks */
 	struct blob *create_object;      /* until it is durable */
 	struct on_disk disk;
+	struct checkpoint checkpoint;
 	struct {
 		bool is_in;              /* in the registry */
 		struct owner_share counted; /* of its owner's totals: owned_update alone writes it */

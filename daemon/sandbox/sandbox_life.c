@@ -146,7 +146,7 @@ static void do_kill(struct sandbox *sb, enum life_kill why)
 /* Behind the drop of the state. The event says which it was, where it has a name, and what the next start begins with. */
 static void do_set_aside(struct sandbox *sb, const struct life_actions *a)
 {
-	bool has_older = a->set & LIFE_DO_TAKE_OLDER;
+	bool has_older = a->set & LIFE_DO_TAKE_OLDER, is_newer = a->set & LIFE_DO_TAKE_CHECKPOINT;
 	char bad[SHA256_HEX_BYTES + 1] = "";
 	struct json_out *o;
 
@@ -157,11 +157,11 @@ static void do_set_aside(struct sandbox *sb, const struct life_actions *a)
 	o = events_begin(sb->control->events, "sandbox.state_set_aside", sb->spec.id, sb->spec.owner);
 	json_out_text(o, "why", "starts from it failed twice");
 	json_out_text(o, "sha256", bad[0] ? bad : NULL);
-	json_out_text(o, "next", has_older ? "older" : "fresh");
+	json_out_text(o, "next", is_newer ? "checkpoint" : has_older ? "older" : "fresh");
 	json_out_text(o, "next_sha256", has_older ? sb->disk.state_sha256 : NULL);
 	events_end(sb->control->events);
 	log_warning("sandbox=%s starts from the kept state failed twice: the next one is %s", sb->spec.id,
-		has_older ? "from the one before it" : "fresh");
+		is_newer ? "from the newest checkpoint" : has_older ? "from the one before it" : "fresh");
 }
 
 static void do_notes(struct sandbox *sb, const struct life_actions *a)
@@ -184,6 +184,7 @@ static void do_notes(struct sandbox *sb, const struct life_actions *a)
 		json_out_u64(o, "delay_ms", a->delay_ms);
 		json_out_u64(o, "jitter_ms", a->jitter_ms);
 		json_out_u64(o, "restarts", sb->life.restarts);
+		begun_from_json(&sb->last_exit.next, o);
 		events_end(ev);
 	}
 	if (a->set & LIFE_DO_NOTE_GAVE_UP) {
@@ -220,6 +221,12 @@ static void sandbox_apply(struct sandbox *sb, const struct life_actions *a)
 		sandbox_drop_state(sb);
 	if (a->set & LIFE_DO_SET_ASIDE)
 		do_set_aside(sb, a);
+	if (a->set & LIFE_DO_TAKE_CHECKPOINT)
+		checkpoint_take(sb);
+	if (a->set & LIFE_DO_SET_CHECKPOINT)
+		checkpoint_set(sb);
+	if (a->set & LIFE_DO_DROP_CHECKPOINT)
+		checkpoint_drop(sb);
 	if (a->set & LIFE_DO_CANCEL_TXN)
 		sandbox_txn_event(sb, TXN_EV_CANCEL, 0);
 	/* First: a successor must know that a host that doesn't answer was asked to stop, and who killed one. */
@@ -237,9 +244,11 @@ static void sandbox_apply(struct sandbox *sb, const struct life_actions *a)
 		uv_timer_start(&sb->life_timer, life_timer_cb, a->timer_ms, 0);
 	if (a->set & LIFE_DO_FREEZE)
 		freeze_do(sb);
+	if (a->set & LIFE_DO_NOTE_RESTART)
+		checkpoint_begins(sb, sb->life.kept ? LIFE_FROM_KEPT : LIFE_FROM_FRESH);
 	do_notes(sb, a);
 	if (a->set & (LIFE_DO_NOTE_STARTED | LIFE_DO_NOTE_CRASHED | LIFE_DO_NOTE_RESTART | LIFE_DO_NOTE_GAVE_UP | LIFE_DO_ANSWER |
-			     LIFE_DO_DROP_STATE | LIFE_DO_THAW) &&
+			     LIFE_DO_DROP_STATE | LIFE_DO_THAW | LIFE_DO_TAKE_CHECKPOINT | LIFE_DO_DROP_CHECKPOINT) &&
 		!(a->set & LIFE_DO_GONE))
 		sandbox_keep_spec(sb);
 	durable_life(sb);
@@ -251,12 +260,13 @@ static void sandbox_apply(struct sandbox *sb, const struct life_actions *a)
 	refuse_calls(sb);
 	watch_update(sb);
 	sample_update(sb);
+	checkpoint_update(sb);
 	sandbox_pump(sb);
 }
 
 static struct life_event event_of(const struct sandbox *sb, enum life_event_type type)
 {
-	return (struct life_event){ .type = type, .now_ms = clock_monotonic_ms(), .random = arc4random(), .has_older = durable_has_older(sb) };
+	return (struct life_event){ .type = type, .now_ms = clock_monotonic_ms(), .random = arc4random(), .has_older = durable_has_older(sb), .mirrored = sb->checkpoint.mirror_fd >= 0 };
 }
 
 enum life_state sandbox_status(const struct sandbox *sb)
@@ -366,7 +376,7 @@ void sandbox_boot(struct sandbox *sb, bool wanted, uint32_t delay_ms)
 	sandbox_keep_spec(sb);
 }
 
-bool sandbox_request(struct sandbox *sb, enum life_event_type type, bool keep_state, struct rpc_request *r)
+static bool request_take(struct sandbox *sb, enum life_event_type type, bool keep_state, struct rpc_request *r)
 {
 	struct life_event ev = event_of(sb, type);
 	const struct life was = sb->life;
@@ -400,4 +410,11 @@ bool sandbox_request(struct sandbox *sb, enum life_event_type type, bool keep_st
 	state_event(sb, before);
 	apply_and_drain(sb, &a);
 	return true;
+}
+
+bool sandbox_request(struct sandbox *sb, enum life_event_type type, bool keep_state, struct rpc_request *r)
+{
+	if (type == LIFE_STOP || type == LIFE_RESTART || type == LIFE_DESTROY || type == LIFE_FREEZE || type == LIFE_RELOAD_BEGIN)
+		checkpoint_cancel(sb);
+	return request_take(sb, type, keep_state, r);
 }

@@ -97,7 +97,7 @@ static void do_quiesce(struct sandbox *sb)
 
 	(void)FAULT(RELOAD_QUIESCE);
 	send_plain(sb, HOST_QUIESCE);
-	if (!sb->host)
+	if (!sb->host || sb->txn.mode == TXN_CHECKPOINT) /* it waits for the call that runs: no reason to disturb that */
 		return;
 	spawner_message_init(&m, SPAWNER_SIGNAL, sb->spec.id);
 	m.kind = SPAWNER_SIGNAL_ATTENTION;
@@ -109,6 +109,7 @@ static void do_make_state(struct sandbox *sb, uint64_t bytes)
 {
 	fd_close(&sb->state_fd);
 	sb->disk.kept_is_row = false;
+	sb->checkpoint.kept = (struct checkpoint_mark){ 0 };
 	sb->state_fd = FAULT(RELOAD_MAKE) ? -1 : memfd_create("state", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (sb->state_fd >= 0 && ftruncate(sb->state_fd, (off_t)bytes) == 0) {
 		sb->state_bytes = bytes;
@@ -124,6 +125,7 @@ static void do_seal(struct sandbox *sb, uint64_t bytes)
 	if (!FAULT(RELOAD_SEAL) && ftruncate(sb->state_fd, (off_t)bytes) == 0 &&
 		fcntl(sb->state_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0) {
 		sb->state_bytes = bytes;
+		checkpoint_sealed(sb);
 		queue_event(sb, TXN_EV_SEALED);
 		return;
 	}
@@ -142,7 +144,7 @@ static void kept_reply(void *ctx, const struct spawner_message *m, int *fds, siz
 {
 	struct keeping *k = ctx;
 	struct sandbox *sb = k->sb;
-	bool state = k->kind == SPAWNER_KEEP_STATE, ok = m->op == SPAWNER_OK;
+	bool state = k->kind != SPAWNER_KEEP_SPEC, ok = m->op == SPAWNER_OK;
 
 	(void)fds;
 	(void)n_fds;
@@ -196,6 +198,7 @@ void sandbox_drop_state(struct sandbox *sb)
 
 	fd_close(&sb->state_fd);
 	sb->disk.kept_there = false;
+	sb->checkpoint.kept = (struct checkpoint_mark){ 0 };
 	spawner_message_init(&m, SPAWNER_KEEP, sb->spec.id);
 	m.kind = SPAWNER_KEEP_STATE;
 	spawner_send(sb->control->spawner, &m, NULL, 0);
@@ -249,6 +252,8 @@ static void do_hold(struct sandbox *sb)
 	sb->reload.idle_us = 0;
 	sb->reload.calls_queued = sb->calls.waiting.n;
 	sb->reload.calls_running = sb->calls.running.n;
+	if (sb->txn.mode == TXN_CHECKPOINT)
+		checkpoint_held(sb);
 }
 
 static void do_release(struct sandbox *sb)
@@ -270,6 +275,8 @@ static void do_finished(struct sandbox *sb, enum txn_mode mode, const struct txn
 {
 	bool died = !sb->host && !sb->txn_recovered; /* it had ended before this step, and the life doesn't know yet */
 
+	if (mode == TXN_CHECKPOINT)
+		checkpoint_done(sb, a);
 	if (mode == TXN_SAVE_ONLY && !a->ok) {
 		*sandbox_error(sb, SANDBOX_ERROR_START) = *sandbox_error_told(sb, SANDBOX_ERROR_RELOAD);
 		if (sandbox_error_told(sb, SANDBOX_ERROR_RELOAD)->code == ERR_OK)
@@ -282,7 +289,7 @@ static void do_finished(struct sandbox *sb, enum txn_mode mode, const struct txn
 	}
 	if (mode == TXN_SAVE_ONLY && (a->ok || !died))
 		sandbox_fact(sb, a->ok ? LIFE_SAVE_DONE : LIFE_SAVE_FAILED, LIFE_EXIT_NORMAL);
-	else if (mode != TXN_SAVE_ONLY && !died && !sb->txn_recovered)
+	else if (mode != TXN_SAVE_ONLY && mode != TXN_CHECKPOINT && !died && !sb->txn_recovered)
 		sandbox_fact(sb, LIFE_RELOAD_END, LIFE_EXIT_NORMAL);
 	if (died && !sandbox_probation_exited(sb))
 		sandbox_fact(sb, LIFE_EXITED, sb->last_exit.exit);
@@ -318,8 +325,10 @@ static void txn_apply(struct sandbox *sb, const struct txn_actions *a)
 		(void)host_link_send(&sb->host->link, HOST_SAVE, sb->candidate_serial, (int64_t)sb->state_bytes, NULL, 0, sb->state_fd);
 	if (a->set & TXN_DO_SEAL)
 		do_seal(sb, a->state_bytes);
-	if (a->set & TXN_DO_KEEP_STATE)
-		keep(sb, SPAWNER_KEEP_STATE, sb->state_fd, TXN_EV_KEEP_FAILED);
+	if ((a->set & TXN_DO_KEEP_STATE) && mode == TXN_CHECKPOINT && sb->spec.checkpoint_call)
+		queue_event(sb, TXN_EV_KEPT); /* what is kept there is newer at any time */
+	else if (a->set & TXN_DO_KEEP_STATE)
+		keep(sb, mode == TXN_CHECKPOINT ? SPAWNER_KEEP_CHECKPOINT : SPAWNER_KEEP_STATE, sb->state_fd, TXN_EV_KEEP_FAILED);
 	if ((a->set & TXN_DO_SEND_LOAD) && mode == TXN_REPLACE)
 		candidate_load(sb);
 	else if (a->set & TXN_DO_SEND_LOAD)
@@ -338,7 +347,7 @@ static void txn_apply(struct sandbox *sb, const struct txn_actions *a)
 		do_adopt(sb);
 	if (a->set & TXN_DO_UNRECORD)
 		sandbox_keep_spec(sb);
-	if (a->set & TXN_DO_DROP_STATE)
+	if ((a->set & TXN_DO_DROP_STATE) && !((a->set & TXN_DO_ADOPT) && checkpoint_of_reload(sb)))
 		sandbox_drop_state(sb);
 	if (a->set & TXN_DO_UNPLACE)
 		do_unplace(sb);
@@ -352,7 +361,7 @@ static void txn_apply(struct sandbox *sb, const struct txn_actions *a)
 		uv_timer_start(&sb->txn_timer, txn_timer_cb, a->timer_ms, 0);
 	if (a->set & TXN_DO_KILL_OLD)
 		candidate_kill_old(sb);
-	if ((a->set & TXN_DO_ANSWER) && mode != TXN_SAVE_ONLY)
+	if ((a->set & TXN_DO_ANSWER) && mode != TXN_SAVE_ONLY && mode != TXN_CHECKPOINT)
 		reload_answer(sb, a);
 	if (a->set & TXN_DO_FINISHED)
 		do_finished(sb, mode, a);
@@ -368,7 +377,7 @@ static void note_step(struct sandbox *sb, enum txn_step before)
 	if (sb->txn.step == before)
 		return;
 	sb->reload.took_us[before] += now - sb->reload.step_us;
-	if (sb->txn.mode != TXN_SAVE_ONLY && before != TXN_IDLE) {
+	if (sb->txn.mode != TXN_SAVE_ONLY && sb->txn.mode != TXN_CHECKPOINT && before != TXN_IDLE) {
 		struct json_out *o = events_begin(sb->control->events, "reload.step", sb->spec.id, sb->spec.owner);
 
 		json_out_text(o, "step", txn_step_text(before));
@@ -420,8 +429,10 @@ void sandbox_txn_begin(struct sandbox *sb, enum txn_mode mode)
 
 	sb->txn_recovered = false;
 	sb->reload.step_us = clock_monotonic_us();
-	if (mode == TXN_SAVE_ONLY) {
+	if (mode == TXN_SAVE_ONLY || mode == TXN_CHECKPOINT) {
 		sb->txn_policy = txn_policy_default();
+		if (mode == TXN_CHECKPOINT && sb->checkpoint.quiesce_ms > 0)
+			sb->txn_policy.timeout_ms[TXN_QUIESCE] = sb->checkpoint.quiesce_ms;
 		sandbox_error_none(sb, SANDBOX_ERROR_RELOAD);
 		sb->candidate_serial = ++sb->last_serial; /* no candidate: the number that the host's answers carry */
 	}

@@ -205,7 +205,14 @@ int spec_from_request(struct spec *s, const struct control *c, const struct rpc_
 	p->budget.period_ms = (uint32_t)rpc_integer(r, "period_ms", DEFAULT_RESTART_PERIOD_MS);
 	p->start_timeout_ms = (uint32_t)rpc_integer(r, "start_timeout_ms", DEFAULT_START_TIMEOUT_MS);
 	p->shutdown_ms = (uint32_t)rpc_integer(r, "shutdown_ms", DEFAULT_SHUTDOWN_MS);
-	p->from_checkpoint = rpc_text(r, "restart_state") && strcmp(rpc_text(r, "restart_state"), "checkpoint") == 0;
+	s->checkpoint_every_ms = (uint32_t)rpc_integer(r, "checkpoint_every_ms", 0);
+	s->checkpoint_call = rpc_text(r, "checkpoint") && strcmp(rpc_text(r, "checkpoint"), "call") == 0;
+	if (s->checkpoint_call && rpc_text(r, "restart_state") && strcmp(rpc_text(r, "restart_state"), "fresh") == 0) {
+		err_set(e, ERR_BAD_PARAM, "checkpoint call saves what restart_state fresh never begins with: leave one of them out");
+		return err_about(e, "restart_state", -1);
+	}
+	/* Whoever asks for checkpoints wants to begin from them, unless he says otherwise. */
+	p->from_checkpoint = rpc_text(r, "restart_state") ? strcmp(rpc_text(r, "restart_state"), "checkpoint") == 0 : s->checkpoint_call || s->checkpoint_every_ms > 0;
 	s->heartbeat_ms = (uint32_t)rpc_integer(r, "heartbeat_ms", 0);
 	s->fresh_space = rpc_text(r, "address_space") && strcmp(rpc_text(r, "address_space"), "fresh") == 0;
 	s->max_execution_ms = (uint32_t)rpc_integer(r, "max_execution_ms", DEFAULT_MAX_EXECUTION_MS);
@@ -250,6 +257,10 @@ static void policy_save(const struct spec *s, struct json_out *o)
 	json_out_bool(o, "persist", s->persist);
 	json_out_u64(o, "probation_ms", s->probation_ms);
 	json_out_u64(o, "keep_versions", s->keep_versions);
+	if (s->checkpoint_every_ms > 0)
+		json_out_u64(o, "checkpoint_every_ms", s->checkpoint_every_ms);
+	if (s->checkpoint_call)
+		json_out_bool(o, "checkpoint_call", true);
 	json_out_object(o, "limits");
 	json_out_u64(o, "max_memory", s->limits.max_memory_bytes);
 	json_out_u64(o, "max_file_size", s->limits.max_file_size_bytes);
@@ -276,6 +287,9 @@ static void last_exit_save(const struct last_exit *x, struct json_out *o)
 	json_out_text(o, "reason", x->reason);
 	json_out_text(o, "text", x->text);
 	json_out_text(o, "words", x->words);
+	json_out_object(o, "next");
+	begun_from_json(&x->next, o);
+	json_out_object_end(o);
 	json_out_object_end(o);
 }
 
@@ -438,6 +452,7 @@ char *spec_text(const struct sandbox *sb, enum spec_form form, size_t *ret_size,
 	counted_save(sb, &o);
 	kept_there_save(sb, &o);
 	older_states_save(&sb->disk, &o);
+	checkpoint_save(sb, &o);
 	if (form == SPEC_WITH_CANDIDATE) {
 		version_save(&sb->candidate, &o, "candidate");
 		json_out_u64(&o, "candidate_serial", sb->candidate_serial);
@@ -552,6 +567,7 @@ static void last_exit_load(struct last_exit *x, struct json_span saved)
 	(void)get_text(saved, "reason", x->reason, sizeof x->reason);
 	(void)get_text(saved, "text", x->text, sizeof x->text);
 	(void)get_text(saved, "words", x->words, sizeof x->words);
+	begun_from_load(&x->next, json_get(saved, "next"));
 }
 
 static int policy_load(struct spec *s, struct json_span top, struct err *e)
@@ -591,6 +607,9 @@ static int policy_load(struct spec *s, struct json_span top, struct err *e)
 		s->probation_ms = DEFAULT_PROBATION_MS;
 	if (!get_u32(top, "keep_versions", &s->keep_versions) || s->keep_versions < 2 || s->keep_versions > LIMIT_VERSIONS)
 		s->keep_versions = LIMIT_VERSIONS;
+	if (!get_u32(top, "checkpoint_every_ms", &s->checkpoint_every_ms) || s->checkpoint_every_ms < LIMIT_CHECKPOINT_LEAST_MS)
+		s->checkpoint_every_ms = 0;
+	s->checkpoint_call = json_type(json_get(top, "checkpoint_call")) == 't';
 	return 0;
 }
 
@@ -652,6 +671,7 @@ int spec_load(struct sandbox *sb, const char *json, size_t size, struct err *e)
 	sb->was_gone = json_type(json_get(top, "gone")) == 't';
 	kept_there_load(&sb->disk, json_get(top, "kept_on_disk"));
 	older_states_load(&sb->disk, top);
+	checkpoint_load(sb, top);
 	sb->booting = json_bool(json_get(top, "boot"), &sb->disk.wanted);
 	(void)get_text(top, "state_from", sb->state_from, sizeof sb->state_from);
 	last_exit_load(&sb->last_exit, json_get(top, "last_exit"));

@@ -88,6 +88,7 @@ static void state_read(struct sandbox *sb, struct place *p)
 	}
 	sb->disk.kept_there = false;
 	sb->disk.kept_is_row = true;
+	sb->checkpoint.kept = (struct checkpoint_mark){ 0 };
 	fd_close(&sb->state_fd);
 	sb->state_fd = fd_take(&p->state_fd);
 	sb->state_bytes = p->state_bytes;
@@ -271,17 +272,6 @@ void host_send_start(struct host *h, uint64_t serial, bool backwards, const char
 	buf_fini(&b);
 }
 
-/* The second message: what to load. It waits for the object, and under `strict` for the report, since constructors run in dlopen. */
-void sandbox_tell_host(struct sandbox *sb)
-{
-	struct host *h = sb->host;
-
-	if (!h || h->told || sb->placed_serial != h->serial || (sb->spec.strict && !h->reported))
-		return;
-	h->told = true;
-	host_send_start(h, h->serial, false, NULL, sb->life.from == LIFE_FROM_FRESH ? -1 : sb->state_fd);
-}
-
 /* The process is there, and there is nothing for it to load. */
 static void place_failed(struct sandbox *sb)
 {
@@ -291,6 +281,23 @@ static void place_failed(struct sandbox *sb)
 	(void)snprintf(sb->failure_step, sizeof sb->failure_step, "place");
 	sandbox_kill_host(sb, "its object could not be placed");
 	sandbox_fact(sb, LIFE_HOST_FAILED, LIFE_EXIT_NORMAL);
+}
+
+/* The second message: what to load. It waits for the object, and under `strict` for the report, since constructors run in dlopen. */
+void sandbox_tell_host(struct sandbox *sb)
+{
+	struct host *h = sb->host;
+	struct err e = ERR_INIT;
+
+	if (!h || h->told || sb->placed_serial != h->serial || (sb->spec.strict && !h->reported))
+		return;
+	if (checkpoint_mirror(sb, &e) < 0) {
+		*sandbox_error(sb, SANDBOX_ERROR_PLACE) = e;
+		place_failed(sb);
+		return;
+	}
+	h->told = true;
+	host_send_start(h, h->serial, false, NULL, sb->life.from == LIFE_FROM_FRESH ? -1 : sb->state_fd);
 }
 
 /* It was placed while the process was being made. */
@@ -469,7 +476,6 @@ void sandbox_denied(struct sandbox *sb, const struct spawner_message *m)
  * that it has begun: before, there may be another folder. */
 static void start_now(struct sandbox *sb, enum life_from from)
 {
-	static const char *const from_text[] = { [LIFE_FROM_FRESH] = "fresh", [LIFE_FROM_KEPT] = "kept", [LIFE_FROM_SEALED] = "sealed" };
 	struct spawner_message m;
 	struct err e = ERR_INIT;
 	autoclose int spec_fd = -1;
@@ -481,7 +487,9 @@ static void start_now(struct sandbox *sb, enum life_from from)
 	}
 	if (sb->state_fd < 0 && !sb->disk.kept_there)
 		from = LIFE_FROM_FRESH; /* it was there, and could not be read */
-	(void)snprintf(sb->state_from, sizeof sb->state_from, "%s", from_text[from]);
+	(void)snprintf(sb->state_from, sizeof sb->state_from, "%s", checkpoint_from_text(sb, from));
+	if (sb->last_exit.happened && sb->life.pending == LIFE_NO_REQUEST)
+		checkpoint_begins(sb, from);
 	sb->put_failed = false;
 	sb->failure_step[0] = '\0';
 	sandbox_error_none(sb, SANDBOX_ERROR_PLACE);

@@ -51,16 +51,16 @@ static void over_restored(void)
 
 struct entry {
 	const struct spawner_message *m;
-	int spec, state, ring, channel, out, error;
+	int spec, state, ring, channel, out, error, checkpoint;
 };
 
 static bool entry_read(struct entry *en, const struct spawner_message *m, int *fds, size_t n_fds)
 {
-	const uint32_t bits[] = { SPAWNER_F_SPEC, SPAWNER_F_STATE, SPAWNER_F_RING, SPAWNER_F_CHANNEL, SPAWNER_F_STDOUT, SPAWNER_F_STDERR };
-	int *const to[] = { &en->spec, &en->state, &en->ring, &en->channel, &en->out, &en->error };
+	const uint32_t bits[] = { SPAWNER_F_SPEC, SPAWNER_F_STATE, SPAWNER_F_RING, SPAWNER_F_CHANNEL, SPAWNER_F_STDOUT, SPAWNER_F_STDERR, SPAWNER_F_CHECKPOINT };
+	int *const to[] = { &en->spec, &en->state, &en->ring, &en->channel, &en->out, &en->error, &en->checkpoint };
 	size_t n = 0;
 
-	*en = (struct entry){ m, -1, -1, -1, -1, -1, -1 };
+	*en = (struct entry){ m, -1, -1, -1, -1, -1, -1, -1 };
 	for (size_t i = 0; i < sizeof bits / sizeof bits[0]; i++)
 		if ((m->flags & bits[i]) && n < n_fds)
 			*to[i] = fd_take(&fds[n++]);
@@ -75,6 +75,7 @@ static void entry_close(struct entry *en)
 	fd_close(&en->channel);
 	fd_close(&en->out);
 	fd_close(&en->error);
+	fd_close(&en->checkpoint);
 }
 
 /* Its end may be told while the rest of the table is still read. Without memory for it, the entry stays until the next take-over. */
@@ -173,13 +174,14 @@ static struct sandbox *entry_sandbox(struct control *c, struct entry *en, struct
 	sb->state_fd = fd_take(&en->state);
 	if (sb->state_fd >= 0)
 		sb->state_bytes = (uint64_t)lseek(sb->state_fd, 0, SEEK_END);
+	checkpoint_found(sb, &en->checkpoint);
 	return sb;
 }
 
 static void adopt(struct sandbox *sb, enum life_found found, enum life_exit exit, int64_t started_ms)
 {
 	struct life_finding f = { .found = found, .exit = exit, .has_state = sb->state_fd >= 0 || sb->disk.kept_there,
-		.has_older = durable_has_older(sb), .started_ms = started_ms, .frozen = sb->host && sb->host->frozen, .random = arc4random() };
+		.has_checkpoint = checkpoint_is_there(sb), .mirrored = sb->checkpoint.mirror_fd >= 0, .has_older = durable_has_older(sb), .started_ms = started_ms, .frozen = sb->host && sb->host->frozen, .random = arc4random() };
 
 	sandbox_adopt(sb, &f);
 	if (sb->control->table_read) /* else durable_found follows, when all rows are read */
@@ -370,8 +372,6 @@ static void resolve(struct sandbox *sb, const struct host_message *status, bool 
 		sandbox_fact(sb, phase == HOST_PHASE_EMPTY ? LIFE_FOUND_EMPTY : LIFE_READY, LIFE_EXIT_NORMAL);
 	if (!sb->host)
 		return;
-	if (what == TXN_TAKE_UNDO && phase == HOST_PHASE_SERVING && f.recorded_serial == 0 && f.host_candidate == 0 && sb->life.checkpoint)
-		what = TXN_TAKE_NOTHING; /* the state that is kept is no trace of a reload: it is what its next start begins with */
 	if (what == TXN_TAKE_UNDO) {
 		undo(sb, phase);
 	} else if (what == TXN_TAKE_COMPLETE) {

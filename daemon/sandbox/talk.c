@@ -211,6 +211,7 @@ static void on_ready(struct sandbox *sb, const struct host_message *head, const 
 	}
 	sb->host->ready = true;
 	sb->host->calls_done = sb->calls.done;
+	checkpoint_ready(sb);
 	sandbox_account(sb);
 	sb->account.since_ms = clock_monotonic_ms();
 	sb->serial = sb->host->serial;
@@ -410,6 +411,7 @@ static void on_saved(struct sandbox *sb, const struct host_message *head, const 
 	if (head->number != sb->candidate_serial)
 		return;
 	if (head->status == 0) {
+		sb->checkpoint.timers = head->value[1] > 0;
 		sandbox_txn_event(sb, TXN_EV_SAVED, bytes);
 		return;
 	}
@@ -609,7 +611,11 @@ static int send_call(void *ctx, const struct call *c)
 {
 	struct sandbox *sb = ctx;
 
-	return host_link_call(&sb->host->link, c->number, c->is_cast, c->function, c->args, c->args_size);
+	int rc = host_link_call(&sb->host->link, c->number, c->is_cast, c->function, c->args, c->args_size);
+
+	if (rc == 0)
+		checkpoint_touched(sb);
+	return rc;
 }
 
 static void arm_call_timer(struct sandbox *sb)

@@ -267,7 +267,7 @@ int handover_descriptors(const struct handover *h, struct err *e)
 {
 	static const enum kind of_head[HANDOVER_FD__N] = { A_FOLDER, A_FILE, A_FOLDER, A_FOLDER, A_FOLDER, A_MEMFD, A_LISTENER, A_MEMFD, A_FILE, A_SOCKET,
 		A_FOLDER };
-	static const enum kind of_entry[HANDOVER_ENTRY_FDS] = { A_MEMFD, A_MEMFD, A_MEMFD, A_SOCKET, A_PIPE, A_PIPE, A_NAMELESS };
+	static const enum kind of_entry[HANDOVER_ENTRY_FDS] = { A_MEMFD, A_MEMFD, A_MEMFD, A_SOCKET, A_PIPE, A_PIPE, A_MEMFD, A_NAMELESS };
 
 	for (size_t i = 0; i < HANDOVER_FD__N; i++)
 		if (h->head->fds[i] != -1 && !is_kind(h->head->fds[i], of_head[i]))

@@ -44,7 +44,7 @@ struct handover_head {
 	char cgroup_dir[LIMIT_PATH_BYTES + 1], cgroup_why[LIMIT_ID_BYTES + 1];
 };
 
-#define HANDOVER_ENTRY_FDS 7 /* those of enum entry_fd, then its seccomp listener */
+#define HANDOVER_ENTRY_FDS 8 /* those of enum entry_fd, then its seccomp listener */
 
 enum { HANDOVER_EXITED = 1, HANDOVER_FROZEN = 2, HANDOVER_BY_CGROUP = 4, HANDOVER_LOOSE = 8, HANDOVER_OWN_PIDS = 16, HANDOVER_OOM = 32,
 	HANDOVER_SECOND = 64, /* its objects are in the sandbox's second folder */

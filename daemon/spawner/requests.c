@@ -173,6 +173,10 @@ static int keep(struct entry *entry, enum spawner_keep kind, struct request *r, 
 	case SPAWNER_KEEP_RING:
 		place = &entry->fds[ENTRY_RING];
 		break;
+	case SPAWNER_KEEP_CHECKPOINT:
+	case SPAWNER_KEEP_MIRROR:
+		place = &entry->fds[ENTRY_CHECKPOINT];
+		break;
 	}
 	assert(place); /* validate_keep knows the same kinds */
 	fd_close(place);
@@ -276,7 +280,7 @@ static int on_promote(struct spawner *sp, struct request *r, struct err *e)
 {
 	struct entry *entry = entry_wanted(sp, r, e);
 
-	if (!entry || !second_promote(sp, entry, r->m->generation, &r->fds[0], e))
+	if (!entry || !second_promote(sp, entry, r->m->generation, r->fds, r->n_fds, e))
 		return -1;
 	r->reply.op = SPAWNER_OK;
 	return 0;

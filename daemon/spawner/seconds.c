@@ -78,7 +78,7 @@ failed:
 	return NULL;
 }
 
-struct entry *second_promote(struct spawner *sp, struct entry *entry, uint64_t generation, int *spec_fd, struct err *e)
+struct entry *second_promote(struct spawner *sp, struct entry *entry, uint64_t generation, int *fds, size_t n_fds, struct err *e)
 {
 	struct entry *next = entry->other;
 
@@ -90,7 +90,7 @@ struct entry *second_promote(struct spawner *sp, struct entry *entry, uint64_t g
 		(void)REFUSE(e, ESRCH, "the candidate of '%s' %s", entry->sandbox, next->exited ? "has ended" : "isn't born");
 		return NULL;
 	}
-	if (validate_keep(SPAWNER_KEEP_SPEC, *spec_fd, e) == -1)
+	if (validate_keep(SPAWNER_KEEP_SPEC, fds[0], e) == -1 || (n_fds > 1 && validate_keep(SPAWNER_KEEP_MIRROR, fds[1], e) == -1))
 		return NULL;
 	if (FAULT(SPAWNER_PROMOTE)) {
 		err_sys(e, ERR_UNAVAILABLE, "cannot promote the candidate of '%s'", entry->sandbox);
@@ -102,7 +102,7 @@ struct entry *second_promote(struct spawner *sp, struct entry *entry, uint64_t g
 		(void)objects_move(sp, next->folder, entry->folder, &ignored);
 		return NULL;
 	}
-	next = entry_promote(&sp->table, entry, fd_take(spec_fd));
+	next = entry_promote(&sp->table, entry, fd_take(&fds[0]), n_fds > 1 ? fd_take(&fds[1]) : -1);
 	folder_remove(sp, entry); /* what it loaded is mapped; nothing is placed there any more */
 	log_debug("sandbox=%s generation %llu follows %llu", next->sandbox, (unsigned long long)next->generation,
 		(unsigned long long)entry->generation);

@@ -140,7 +140,7 @@ void request_handle(struct spawner *sp, const struct spawner_message *m, int *fd
 /* ---- seconds.c: a sandbox's second process ---- */
 struct entry *second_start(struct spawner *sp, struct entry *entry, enum profile profile, bool is_fresh, const struct host_limits *limits,
 	struct err *e);                                                     /* a candidate; it is starting. NULL */
-struct entry *second_promote(struct spawner *sp, struct entry *entry, uint64_t generation, int *spec_fd, struct err *e); /* takes it; NULL */
+struct entry *second_promote(struct spawner *sp, struct entry *entry, uint64_t generation, int *fds, size_t n_fds, struct err *e); /* takes its spec, and its mirror if there is one; NULL */
 void second_drop(struct spawner *sp, struct entry *entry);                  /* its other is killed, if it lives, and nobody hears of it any more */
 void seconds_drop_all(struct spawner *sp);                                  /* control has died */
 void seconds_free(struct spawner *sp);                                      /* those that have ended */

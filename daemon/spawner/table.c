@@ -15,6 +15,7 @@
 _Static_assert((1u << ENTRY_SPEC) == SPAWNER_F_SPEC && (1u << ENTRY_STATE) == SPAWNER_F_STATE, "bits");
 _Static_assert((1u << ENTRY_RING) == SPAWNER_F_RING && (1u << ENTRY_CHANNEL) == SPAWNER_F_CHANNEL, "bits");
 _Static_assert((1u << ENTRY_STDOUT) == SPAWNER_F_STDOUT && (1u << ENTRY_STDERR) == SPAWNER_F_STDERR, "bits");
+_Static_assert((1u << ENTRY_CHECKPOINT) == SPAWNER_F_CHECKPOINT, "bits");
 _Static_assert((int)ENTRY_FD__N <= FD_MESSAGE_MAX, "an entry travels in one message");
 
 static uint32_t bucket_of_name(const char *name)
@@ -314,7 +315,7 @@ struct entry *entry_of_generation(struct entry *entry, uint64_t generation)
 }
 
 /* What belongs to the sandbox changes hands, what belongs to a process stays: pointers to either stay right. */
-struct entry *entry_promote(struct table *t, struct entry *entry, int spec_fd_take)
+struct entry *entry_promote(struct table *t, struct entry *entry, int spec_fd_take, int mirror_fd_take)
 {
 	struct entry **link = &t->names[bucket_of_name(entry->sandbox)], *next = entry->other;
 
@@ -330,6 +331,7 @@ struct entry *entry_promote(struct table *t, struct entry *entry, int spec_fd_ta
 	fd_close(&entry->fds[ENTRY_STATE]);
 	next->fds[ENTRY_SPEC] = spec_fd_take;
 	next->fds[ENTRY_RING] = fd_take(&entry->fds[ENTRY_RING]);
+	next->fds[ENTRY_CHECKPOINT] = mirror_fd_take != -1 ? mirror_fd_take : fd_take(&entry->fds[ENTRY_CHECKPOINT]);
 	next->dropped_bytes += entry->dropped_bytes;
 	next->is_candidate = false;
 	next->other = entry;

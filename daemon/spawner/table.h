@@ -17,7 +17,7 @@
 #include "proto/spawner_wire.h"
 
 /* Index of a descriptor of an entry; 1 << index is its SPAWNER_F_ bit. */
-enum entry_fd { ENTRY_SPEC, ENTRY_STATE, ENTRY_RING, ENTRY_CHANNEL, ENTRY_STDOUT, ENTRY_STDERR, ENTRY_FD__N };
+enum entry_fd { ENTRY_SPEC, ENTRY_STATE, ENTRY_RING, ENTRY_CHANNEL, ENTRY_STDOUT, ENTRY_STDERR, ENTRY_CHECKPOINT, ENTRY_FD__N };
 
 struct entry {
 	char sandbox[LIMIT_ID_BYTES + 1];
@@ -88,9 +88,9 @@ bool entry_is_second(const struct entry *entry);                     /* its obje
 void entry_folder_set(struct entry *entry, bool is_second);
 struct entry *entry_other_add(struct entry *entry, struct err *e);   /* a candidate: in the other folder, without a uid, never started. It has none */
 struct entry *entry_of_generation(struct entry *entry, uint64_t generation); /* it or its other; NULL */
-/* The candidate, which lives, is the sandbox's process; spec (owned) and ring are its; the state that was kept is closed. Returns it; the entry
- * before is its other. */
-struct entry *entry_promote(struct table *t, struct entry *entry, int spec_fd_take);
+/* The candidate, which lives, is the sandbox's process; spec (owned), ring and checkpoint are its (a mirror, which is owned, takes that place; -1:
+ * none); the state that was kept is closed. Returns it; the entry before is its other. */
+struct entry *entry_promote(struct table *t, struct entry *entry, int spec_fd_take, int mirror_fd_take);
 /* It has no other any more: that one goes when its process has ended (the caller kills it). */
 void entry_other_drop(struct table *t, struct entry *entry);
 struct entry *table_gone(struct table *t); /* one that can go, taken out of the table: the caller frees its uid, then itself. NULL */

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "proto/fd.h"
+#include "proto/mirror.h"
 #include "proto/names.h"
 
 static const struct request_rule {
@@ -21,7 +22,7 @@ static const struct request_rule {
 	[SPAWNER_READY] = { "READY", false, false, 0, 0, 0 },
 	[SPAWNER_TABLE] = { "TABLE", true, false, 0, 0, 0 },
 	[SPAWNER_HOLD] = { "HOLD", true, true, 0, 1, 1 },
-	[SPAWNER_KEEP] = { "KEEP", true, true, SPAWNER_KEEP_RING, 0, 1 },
+	[SPAWNER_KEEP] = { "KEEP", true, true, SPAWNER_KEEP_MIRROR, 0, 1 },
 	[SPAWNER_FORGET] = { "FORGET", true, true, 0, 0, 0 },
 	[SPAWNER_START] = { "START", true, true, 0, 0, 1 },
 	[SPAWNER_SIGNAL] = { "SIGNAL", true, true, SPAWNER_SIGNAL_TIME, 0, 0 },
@@ -32,7 +33,7 @@ static const struct request_rule {
 	[SPAWNER_STOPPING] = { "STOPPING", false, false, 0, 0, 0 },
 	[SPAWNER_ALIVE] = { "ALIVE", false, false, 0, 0, 0 },
 	[SPAWNER_UPGRADE] = { "UPGRADE", false, false, 0, 0, 0 },
-	[SPAWNER_PROMOTE] = { "PROMOTE", true, true, 0, 1, 1 },
+	[SPAWNER_PROMOTE] = { "PROMOTE", true, true, 0, 1, 2 },
 	[SPAWNER_DISCARD] = { "DISCARD", true, true, 0, 0, 0 },
 	[SPAWNER_STOP] = { "STOP", false, false, 0, 0, 0 },
 	[SPAWNER_LIMIT] = { "LIMIT", true, true, 0, 1, 1 },
@@ -109,6 +110,10 @@ int validate_keep(uint16_t kind, int fd, struct err *e)
 	case SPAWNER_KEEP_RING:
 		return fd == -1 ? 0 : memfd_check(fd, F_SEAL_SHRINK | F_SEAL_GROW, LIMIT_LOG_RING_BYTES,
 			LIMIT_LOG_RING_BYTES, "log ring", e);
+	case SPAWNER_KEEP_CHECKPOINT:
+		return fd == -1 ? 0 : memfd_check(fd, whole, 0, LIMIT_STATE_BYTES, "checkpoint", e);
+	case SPAWNER_KEEP_MIRROR:
+		return fd == -1 ? 0 : memfd_check(fd, F_SEAL_SHRINK | F_SEAL_GROW, MIRROR_BYTES, MIRROR_BYTES, "mirror", e);
 	}
 	return REFUSE(e, EINVAL, "unknown kind");
 }

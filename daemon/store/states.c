@@ -142,6 +142,17 @@ static int put(int folder_fd, const char *sha256, const void *data, size_t size,
 	return folder_write(folder_fd, sha256, "state", data, size, e);
 }
 
+int states_hash(int memfd, uint64_t bytes, char sha256[SHA256_HEX_BYTES + 1], struct err *e)
+{
+	const void *data = map(memfd, (size_t)bytes, e);
+
+	if (!data)
+		return -1;
+	sha256_hex(data, (size_t)bytes, sha256);
+	unmap(data, (size_t)bytes);
+	return sha256[0] ? 0 : err_set(e, ERR_INTERNAL, "no memory to hash a state");
+}
+
 int states_put(int state_dir_fd, int memfd, uint64_t bytes, char ret_sha256[SHA256_HEX_BYTES + 1], struct err *e)
 {
 	autoclose int folder_fd = -1;

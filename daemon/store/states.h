@@ -16,5 +16,7 @@ int states_put(int state_dir_fd, int memfd, uint64_t bytes, char ret_sha256[SHA2
 /* A sealed memfd with the state. -1: OBJECT_NOT_FOUND (no such file), or IO; a damaged file was put aside. ret_is_gone: it will not come
  * back by itself; else (an error of the disk, no memory) another try may read it. */
 int states_get(int state_dir_fd, const char *sha256, uint64_t bytes, int *ret_memfd, bool *ret_is_gone, struct err *e);
+/* The name that it would have: SHA-256 of a sealed memfd of so many bytes. */
+int states_hash(int memfd, uint64_t bytes, char sha256[SHA256_HEX_BYTES + 1], struct err *e);
 
 #endif

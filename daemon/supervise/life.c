@@ -148,7 +148,6 @@ static enum life_state running_reload_begin(struct step *s)
 {
 	if (s->l->killed != LIFE_KILL_NONE)
 		return NOT_TAKEN;
-	move_checkpoint_drop(s); /* the reload's own save takes its place */
 	return LIFE_RELOADING;
 }
 
@@ -158,6 +157,13 @@ static enum life_state running_freeze(struct step *s)
 		return NOT_TAKEN;
 	s->out->set |= LIFE_DO_FREEZE;
 	return LIFE_FROZEN;
+}
+
+/* Also while it stops: a reload that had come too far to be cancelled. */
+static enum life_state up_checkpointed(struct step *s)
+{
+	s->l->checkpoint = true;
+	return s->l->state;
 }
 
 static enum life_state frozen_thaw(struct step *s)
@@ -320,8 +326,10 @@ static enum life_state down_start_as(struct step *s, enum life_request request)
 {
 	if (s->l->state == LIFE_FAILED)
 		budget_clear(&s->l->budget);
-	if (!s->ev->keep_state)
+	if (!s->ev->keep_state) {
 		move_state_drop(s);
+		move_checkpoint_drop(s);
+	}
 	s->l->pending = request;
 	return move_start_begin(s);
 }
@@ -384,7 +392,7 @@ static handler *const table[LIFE__N][LIFE_EVENT__N] = {
 	[LIFE_RUNNING] = {
 		[LIFE_STOP] = up_stop, [LIFE_RESTART] = up_restart, [LIFE_DESTROY] = up_destroy,
 		[LIFE_RESET] = on_reset, [LIFE_RELOAD_BEGIN] = running_reload_begin, [LIFE_EXITED] = move_crashed,
-		[LIFE_FREEZE] = running_freeze,
+		[LIFE_FREEZE] = running_freeze, [LIFE_CHECKPOINTED] = up_checkpointed,
 	},
 	[LIFE_FROZEN] = {
 		[LIFE_STOP] = up_stop, [LIFE_RESTART] = up_restart, [LIFE_DESTROY] = up_destroy,
@@ -393,14 +401,14 @@ static handler *const table[LIFE__N][LIFE_EVENT__N] = {
 	[LIFE_RELOADING] = {
 		[LIFE_STOP] = up_stop, [LIFE_RESTART] = up_restart, [LIFE_DESTROY] = up_destroy,
 		[LIFE_RESET] = on_reset, [LIFE_RELOAD_END] = reloading_end, [LIFE_EXITED] = move_crashed,
-		[LIFE_RELOAD_DIED_SEALED] = reloading_died_sealed, [LIFE_TIMER] = reloading_timer,
+		[LIFE_RELOAD_DIED_SEALED] = reloading_died_sealed, [LIFE_TIMER] = reloading_timer, [LIFE_CHECKPOINTED] = up_checkpointed,
 	},
 	[LIFE_STOPPING] = {
 		[LIFE_START] = stopping_start, [LIFE_STOP] = stopping_stop, [LIFE_DESTROY] = stopping_destroy, [LIFE_RESET] = on_reset,
 		[LIFE_HURRY] = stopping_hurry, [LIFE_BORN] = on_born, [LIFE_BEGIN_FAILED] = stopping_begin_failed,
 		[LIFE_EXITED] = stopping_exited, [LIFE_SAVE_DONE] = stopping_save_done,
 		[LIFE_SAVE_FAILED] = stopping_save_failed, [LIFE_RELOAD_END] = stopping_reload_end,
-		[LIFE_RELOAD_DIED_SEALED] = stopping_died_sealed, [LIFE_TIMER] = stopping_timer,
+		[LIFE_RELOAD_DIED_SEALED] = stopping_died_sealed, [LIFE_TIMER] = stopping_timer, [LIFE_CHECKPOINTED] = up_checkpointed,
 	},
 	[LIFE_STOPPED] = {
 		[LIFE_START] = down_start, [LIFE_STOP] = down_stop, [LIFE_RESTART] = down_restart,

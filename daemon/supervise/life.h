@@ -18,9 +18,10 @@
  * - `kept`: the spawner holds a state that is exactly what the sandbox would have now. So the engine carries
  * out DROP_STATE before it lets the first call go to the process. A start without a wish begins from the kept
  * state, if there is one, else fresh;
- * - `checkpoint`: the spawner holds an older state, from which a restart by policy begins where the policy says so (from_checkpoint): the one
- * that the running process itself began with. A state from which two starts by policy have failed is set aside (SET_ASIDE), and the next
- * start is from the one before it, where the engine has one (has_older: TAKE_OLDER), else fresh;
+ * - `checkpoint`: the spawner holds, in another place, an older state: the newest checkpoint, or the one that the running process itself
+ * began with. A restart by policy begins from it where the policy says so (from_checkpoint: TAKE_CHECKPOINT makes it the kept one), and so
+ * does the start after a stop whose save failed. A state from which two starts by policy have failed is set aside (SET_ASIDE), and the next
+ * start is from the checkpoint, if that is another one, or the one before it, where the engine has one (has_older: TAKE_OLDER), else fresh;
  * - frozen: no process of it runs. What it was asked to do waits; a stop, a restart or a destroy thaws it first.
  *
  * With a transaction (daemon/reload/transaction.h) at work, life hears of it when it is FINISHED. The host
@@ -115,6 +116,7 @@ enum life_event_type {
 	LIFE_RELOAD_END,         /* well or not: a version serves, in this process */
 	LIFE_RELOAD_DIED_SEALED, /* exit; the process has ended, after its state was sealed (and is kept):
 				    started from it, not counted */
+	LIFE_CHECKPOINTED,       /* the spawner holds a new checkpoint, in place of one before */
 	LIFE_TIMER,              /* the one timer that SET_TIMER armed */
 	LIFE_EVENT__N
 };
@@ -128,6 +130,7 @@ struct life_event {
 	enum life_exit exit; /* EXITED, RELOAD_DIED_SEALED */
 	bool has_older;      /* the engine has a state older than the kept one, which a start may begin from */
 	bool hopeless;       /* BEGIN_FAILED: another try would end likewise, so it is `failed` at once */
+	bool mirrored;       /* READY: what the process saves before each reply is the checkpoint, and is with the spawner already */
 	bool unbegun;        /* HOST_FAILED: before it was told what to load, so that it isn't the kept state's fault */
 };
 
@@ -153,7 +156,10 @@ enum life_result { LIFE_TAKEN, LIFE_REFUSED, LIFE_IGNORED };
 #define LIFE_DO_FREEZE       0x8000u /* the spawner stops every process of it */
 #define LIFE_DO_SET_ASIDE    0x10000u /* with DROP_STATE: the state dropped is one that starts failed from */
 #define LIFE_DO_TAKE_OLDER   0x20000u /* with SET_ASIDE, behind DROP_STATE: the state before it is the kept one now */
-#define LIFE_DO__ALL         0x3ffffu
+#define LIFE_DO_SET_CHECKPOINT  0x40000u /* what was kept is the checkpoint now, in place of one before */
+#define LIFE_DO_TAKE_CHECKPOINT 0x80000u /* behind DROP_STATE: the checkpoint is what is kept now */
+#define LIFE_DO_DROP_CHECKPOINT 0x100000u /* the spawner forgets it */
+#define LIFE_DO__ALL         0x1fffffu
 #define LIFE_DO_GONE         0x2000u /* no process, nothing wanted: FORGET it. The last action of a life */
 
 enum life_from {
@@ -206,7 +212,7 @@ struct life {
 	uint8_t after_gone;              /* or GONE (DESTROY, a create that was cut) */
 	uint8_t creating;                /* not ready yet for the first time */
 	uint8_t free_retry;              /* the end of this process is nobody's fault; a take-over keeps it */
-	uint8_t checkpoint;              /* a boolean too; never together with kept */
+	uint8_t checkpoint;              /* a boolean too */
 	uint8_t restore_tries;           /* starts by policy in a row that failed from the present state */
 	enum life_from from;             /* what the newest start began with */
 	enum life_request pending;
@@ -238,7 +244,8 @@ struct life_finding {
 	enum life_found found;
 	enum life_exit exit;
 	bool has_state;     /* the spawner keeps a state */
-	bool has_older;     /* as in an event */
+	bool has_checkpoint; /* and a checkpoint */
+	bool mirrored, has_older; /* as in an event */
 	bool frozen;        /* its processes are stopped by the spawner */
 	uint32_t random;    /* as in an event */
 	int64_t started_ms; /* of the process */

@@ -24,7 +24,6 @@ static void adopt_sanitise(struct life *l, int64_t now_ms)
 	l->after_start = l->after_start != 0;
 	l->after_gone = l->after_gone != 0;
 	l->creating = l->creating != 0;
-	l->checkpoint = l->checkpoint != 0;
 	if (l->restore_tries >= RESTORE_TRIES)
 		l->restore_tries = 0;
 	/* A kill that an earlier control had ordered, and noted first: the end that follows is still nobody's fault. */
@@ -203,6 +202,7 @@ void life_adopt(struct life *l, const struct life_policy *p, const struct life_f
 		.now_ms = now_ms,
 		.random = found->random,
 		.has_older = found->has_older,
+		.mirrored = found->mirrored,
 		.exit = found->found == LIFE_FOUND_EXITED ? found->exit : LIFE_EXIT_ERROR };
 	struct step s = { .l = l, .p = p, .ev = &ev, .out = out };
 	bool alive = found->found != LIFE_FOUND_NONE && found->found != LIFE_FOUND_EXITED;
@@ -212,10 +212,8 @@ void life_adopt(struct life *l, const struct life_policy *p, const struct life_f
 	adopt_sanitise(l, now_ms);
 	timer_at_ms = l->timer_at_ms;
 	l->timer_at_ms = 0;
-	/* What a process that runs began with, unless a reload has put its own save there. */
-	l->checkpoint = l->checkpoint && p->from_checkpoint && found->has_state && found->found != LIFE_FOUND_IN_RELOAD &&
-		(l->state == LIFE_RUNNING || l->state == LIFE_FROZEN);
-	l->kept = found->has_state && !l->checkpoint;
+	l->checkpoint = found->has_checkpoint;
+	l->kept = found->has_state;
 	l->kept_sealed = l->kept && l->kept_sealed;
 	l->process = alive ? LIFE_PROCESS_ALIVE : LIFE_PROCESS_NONE;
 	if (l->state == LIFE_INITIALIZING || l->state == LIFE_COMPILING || l->creating) {

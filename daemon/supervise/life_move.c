@@ -48,12 +48,21 @@ void move_state_drop(struct step *s)
 	s->l->kept = s->l->kept_sealed = false;
 }
 
-/* The spawner's place for a state is needed for another one, or the sandbox ends. */
+/* It is out of date, with nothing left that could begin from it; or it is to begin anew. */
 void move_checkpoint_drop(struct step *s)
 {
 	if (s->l->checkpoint)
-		s->out->set |= LIFE_DO_DROP_STATE;
+		s->out->set |= LIFE_DO_DROP_CHECKPOINT;
 	s->l->checkpoint = false;
+}
+
+/* The next start is from it. */
+void move_checkpoint_take(struct step *s)
+{
+	s->out->set |= LIFE_DO_TAKE_CHECKPOINT;
+	s->l->checkpoint = false;
+	s->l->kept = true;
+	s->l->kept_sealed = false;
 }
 
 /* A start by policy failed, and it had begun from a state: the second time it is that state's fault. Not where nothing was begun: no process
@@ -69,7 +78,9 @@ static void move_restore_failed(struct step *s, enum life_reason reason)
 	move_state_drop(s);
 	l->restore_tries = 0;
 	s->out->set |= LIFE_DO_SET_ASIDE;
-	if (s->ev->has_older && !SEEDED(13)) {
+	if (l->checkpoint && s->p->from_checkpoint) { /* it was the state of a reload's save: newer */
+		move_checkpoint_take(s);
+	} else if (s->ev->has_older && !SEEDED(13)) {
 		s->out->set |= LIFE_DO_TAKE_OLDER;
 		l->kept = true;
 	}
@@ -180,7 +191,10 @@ enum life_state move_stop_finish(struct step *s)
 	l->reason = LIFE_REASON_NONE;
 	if (!l->keep_wanted)
 		move_state_drop(s);
-	move_checkpoint_drop(s);
+	if (l->keep_wanted && !l->kept && l->checkpoint && s->p->from_checkpoint && !SEEDED(15))
+		move_checkpoint_take(s); /* it died, or could not be saved: better than nothing */
+	else
+		move_checkpoint_drop(s);
 	if (l->after_gone) {
 		move_answer(s, true, LIFE_REASON_NONE);
 		return move_gone(s, LIFE_STOPPED);
@@ -232,7 +246,6 @@ enum life_state move_stop_begin(struct step *s)
 {
 	if (!s->l->keep_wanted)
 		return move_stop_ask(s);
-	move_checkpoint_drop(s);
 	s->l->stage = STAGE_SAVING;
 	s->out->set |= LIFE_DO_ASK_SAVE;
 	move_timer_set(s, s->p->save_ms);
@@ -258,11 +271,13 @@ enum life_state move_ready(struct step *s)
 	if (l->process != LIFE_PROCESS_ALIVE || l->killed != LIFE_KILL_NONE || l->reason != LIFE_REASON_NONE)
 		return NOT_TAKEN;
 	move_timer_clear(s);
-	if (s->p->from_checkpoint && l->kept && !SEEDED(4)) {
-		l->checkpoint = true; /* out of date, but better than nothing after a crash */
+	if (s->p->from_checkpoint && l->kept && !s->ev->mirrored && !SEEDED(4)) {
+		s->out->set |= LIFE_DO_SET_CHECKPOINT; /* out of date, but better than nothing after a crash */
+		l->checkpoint = true;
 		l->kept = l->kept_sealed = false;
 	} else if (!SEEDED(4)) {
 		move_state_drop(s); /* from the first call on it is out of date */
+		l->checkpoint = l->checkpoint || s->ev->mirrored;
 	}
 	l->restore_tries = 0;
 	l->ready_ms = s->ev->now_ms;
@@ -287,9 +302,7 @@ enum life_state move_crashed(struct step *s)
 	move_process_ended(s);
 	if (s->l->kept) /* a reload that a dead control had sealed */
 		return move_start_begin(s);
-	if (s->l->checkpoint) {
-		s->l->checkpoint = false;
-		s->l->kept = true; /* what the next start begins with */
-	}
+	if (s->l->checkpoint && s->p->from_checkpoint && !SEEDED(14))
+		move_checkpoint_take(s);
 	return move_policy_decide(s, LIFE_REASON_CRASHED, life_exit_is_clean(s->ev->exit));
 }

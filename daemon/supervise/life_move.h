@@ -32,6 +32,7 @@ void move_timer_set(struct step *s, uint32_t ms);
 void move_timer_clear(struct step *s);
 void move_state_drop(struct step *s);
 void move_checkpoint_drop(struct step *s);
+void move_checkpoint_take(struct step *s);
 void move_answer(struct step *s, bool ok, enum life_reason reason);
 void move_pending_replace(struct step *s, enum life_request request);
 void move_process_kill(struct step *s, enum life_kill why);

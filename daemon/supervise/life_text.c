@@ -72,6 +72,7 @@ static const char *const event_texts[] = { [LIFE_CREATE_START] = "create_start",
 	[LIFE_SAVE_FAILED] = "save_failed",
 	[LIFE_RELOAD_END] = "reload_end",
 	[LIFE_RELOAD_DIED_SEALED] = "reload_died_sealed",
+	[LIFE_CHECKPOINTED] = "checkpointed",
 	[LIFE_TIMER] = "timer" };
 
 NAMED(state_texts, LIFE__N);

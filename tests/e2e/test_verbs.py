@@ -18,7 +18,7 @@ VERBS = {  # operands that name the sandbox `x`
     "group-start": ["x"], "group-stop": ["x"], "group-restart": ["x"], "group-reset": ["x"], "tree": [],
     "call": ["x", "get"], "cast": ["x", "get"],
     "wait": ["x", "--for", "running"], "reload": ["x", COUNTER2], "rollback": ["x"], "versions": ["x"], "history": ["x"],
-    "state-get": ["x"], "state-set": ["x", "count=3"], "state-check": ["x"], "state-diff": ["x", "y"], "schema": ["x"], "schema-diff": ["x", "y"], "commit": ["x"], "logs": ["x"], "events": [], "audit": [],
+    "state-get": ["x"], "state-set": ["x", "count=3"], "checkpoint": ["x"], "state-check": ["x"], "state-diff": ["x", "y"], "schema": ["x"], "schema-diff": ["x", "y"], "commit": ["x"], "logs": ["x"], "events": [], "audit": [],
     "profile-list": [], "profile-show": ["x"], "profile-validate": ["/dev/null"], "profile-diff": ["x", "y"],
     "ping": [], "doctor": [], "daemon-info": [], "shutdown": [], "upgrade": [], "outcome": ["key"], "discover": [],
 }

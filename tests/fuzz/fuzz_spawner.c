@@ -73,7 +73,7 @@ static void ask(const struct spawner_message *m, size_t n_fds, int fd)
 	if (validate_keep(m->kind, fd, &e) != 0)
 		fuzz_refused(&e);
 	else
-		FUZZ_MUST(m->kind >= SPAWNER_KEEP_SPEC && m->kind <= SPAWNER_KEEP_RING && fd != sorts[1] && fd != sorts[4]);
+		FUZZ_MUST(m->kind >= SPAWNER_KEEP_SPEC && m->kind <= SPAWNER_KEEP_MIRROR && fd != sorts[1] && fd != sorts[4]);
 	if (validate_limits(&m->limits, &config, &limits, &e) != 0)
 		fuzz_refused(&e);
 	else

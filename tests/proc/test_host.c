@@ -1369,12 +1369,13 @@ static void second_begin(struct host_message *m) { m->type = HOST_BEGIN; }
 static void second_start(struct host_message *m) { m->type = HOST_START; }
 static void save_without_fd(struct host_message *m) { m->type = HOST_SAVE; m->value[0] = 1; }
 static void commit_of_nothing(struct host_message *m) { m->type = HOST_COMMIT; m->number = 9; }
+static void mirror_without_fd(struct host_message *m) { m->type = HOST_MIRROR; }
 static void quiesce_of_nothing(struct host_message *m) { m->type = HOST_QUIESCE; }
 static void empty_order(struct host_message *m) { m->type = HOST_REHEARSE; m->number = 9; }
 
 static void (*const breakers[])(struct host_message *m) = { bad_magic, bad_type, zero_type, host_type, bad_size, huge_size,
 	bad_generation, no_generation, bad_sequence, missing_fd, missing_body_fd, nameless_call, second_begin, second_start, save_without_fd,
-	commit_of_nothing, quiesce_of_nothing, show_of_nothing, empty_order };
+	commit_of_nothing, mirror_without_fd, quiesce_of_nothing, show_of_nothing, empty_order };
 
 START_TEST(malformed_messages_end_the_host)
 {
@@ -1429,11 +1430,24 @@ START_TEST(small_memfd_for_a_large_save_is_refused)
 }
 END_TEST
 
+START_TEST(mirror_that_comes_late_ends_the_host)
+{
+	int fd = fd_memfd("mirror", "x", 1, false);
+
+	start("tally");
+	send_bytes(HOST_MIRROR, 0, NULL, 0, fd, 0);
+	ck_assert_int_eq(WEXITSTATUS(ended()), 91);
+	close(fd);
+	clean();
+}
+END_TEST
+
 #define N(table) (int)(sizeof(table) / sizeof *(table))
 
 CHECK_MAIN("host",
 	tcase_add_unchecked_fixture(tc, make_base, remove_base);
 	tcase_add_test(tc, report_comes_before_module_code);
+	tcase_add_test(tc, mirror_that_comes_late_ends_the_host);
 	tcase_add_loop_test(tc, bad_begin_ends_the_host, 0, N(bad_begins));
 	tcase_add_test(tc, surplus_descriptor_is_refused);
 	tcase_add_loop_test(tc, failed_starts_say_the_step, 0, N(failing));

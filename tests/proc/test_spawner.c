@@ -279,7 +279,7 @@ static void memfd_expect(int fd, const char *text)
 START_TEST(successor_takes_the_table)
 {
 	struct fixture f;
-	int fds[FD_MESSAGE_MAX], state = spec_of("the state"), ring = memfd_create("ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fds[FD_MESSAGE_MAX], state = spec_of("the state"), checkpoint = spec_of("an older one"), ring = memfd_create("ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	struct spawner_message m = message_of(SPAWNER_TABLE, NULL), entry;
 	struct started s, found;
 	char report[8192], word[64];
@@ -289,6 +289,7 @@ START_TEST(successor_takes_the_table)
 	daemon_start(&f);
 	uid = hold(&f, "web");
 	ck_assert_uint_eq(keep(&f, "web", SPAWNER_KEEP_STATE, state).op, SPAWNER_OK);
+	ck_assert_uint_eq(keep(&f, "web", SPAWNER_KEEP_CHECKPOINT, checkpoint).op, SPAWNER_OK);
 	ck_assert_int_eq(ftruncate(ring, LIMIT_LOG_RING_BYTES), 0);
 	ck_assert_uint_eq(keep(&f, "web", SPAWNER_KEEP_RING, ring).op, SPAWNER_ERROR); /* not sealed */
 	ck_assert_int_eq(fcntl(ring, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
@@ -306,8 +307,9 @@ START_TEST(successor_takes_the_table)
 	ck_assert_int_eq(entry.pid, s.pid);
 	ck_assert_uint_eq(entry.limits.max_memory_bytes, DEFAULT_MAX_MEMORY_BYTES);
 	ck_assert_uint_eq(entry.flags, SPAWNER_F_SPEC | SPAWNER_F_STATE | SPAWNER_F_RING | SPAWNER_F_CHANNEL |
-		SPAWNER_F_STDOUT | SPAWNER_F_STDERR);
-	ck_assert_uint_eq(n, 6);
+		SPAWNER_F_STDOUT | SPAWNER_F_STDERR | SPAWNER_F_CHECKPOINT);
+	ck_assert_uint_eq(n, 7);
+	memfd_expect(fds[6], "an older one");
 	memfd_expect(fds[0], "spec");
 	memfd_expect(fds[1], "the state");
 	found = (struct started){ entry.generation, entry.pid, fds[3], fds[4], fds[5] };
@@ -321,11 +323,12 @@ START_TEST(successor_takes_the_table)
 	ck_assert_uint_eq(ask(&f, m, NULL, 0, NULL, NULL).op, SPAWNER_TABLE_END);
 	ck_assert_uint_eq(keep(&f, "web", SPAWNER_KEEP_STATE, -1).op, SPAWNER_OK); /* dropped */
 	m.value = 0;
-	ck_assert_uint_eq(ask(&f, m, NULL, 0, NULL, NULL).flags & SPAWNER_F_STATE, 0);
+	ck_assert_uint_eq(ask(&f, m, NULL, 0, NULL, NULL).flags & (SPAWNER_F_STATE | SPAWNER_F_CHECKPOINT), SPAWNER_F_CHECKPOINT);
 	started_close(&s);
 	started_close(&found);
 	daemon_finish(&f);
 	(void)close(state);
+	(void)close(checkpoint);
 	(void)close(ring);
 }
 END_TEST

@@ -21,7 +21,7 @@ static int seeded;
 
 #include "tests/support/check_main.h"
 
-#define BUGS 13
+#define BUGS 15
 #define ENTRIES 4  /* of the budget that can make a difference under the policies below */
 #define T0   100000 /* the time that every state of the exploration is shifted to */
 
@@ -31,7 +31,7 @@ enum { NO_PROCESS, ASKED, ALIVE };
 enum { NO_TXN, RELOAD, SAVE };
 
 struct model {
-	uint8_t process, kill_sent, stop_sent, txn, cancelled, timer, kept, gone, frozen;
+	uint8_t process, kill_sent, stop_sent, txn, cancelled, timer, kept, checkpoint, gone, frozen;
 	uint8_t waiting; /* enum life_request without its answer */
 };
 
@@ -116,6 +116,20 @@ static const char *actions_do(struct world *w, const struct life_actions *out)
 		MUST(out->set & LIFE_DO_SET_ASIDE, "an older state is taken without need");
 		m->kept = 1;
 	}
+	if (out->set & LIFE_DO_SET_CHECKPOINT) {
+		MUST(m->kept && !(out->set & (LIFE_DO_TAKE_CHECKPOINT | LIFE_DO_DROP_CHECKPOINT)), "a checkpoint of what isn't kept");
+		m->kept = 0;
+		m->checkpoint = 1;
+	}
+	if (out->set & LIFE_DO_TAKE_CHECKPOINT) {
+		MUST(m->checkpoint && !m->kept && !(out->set & LIFE_DO_TAKE_OLDER), "a checkpoint is taken that isn't there, or in place of a state");
+		m->kept = 1;
+		m->checkpoint = 0;
+	}
+	if (out->set & LIFE_DO_DROP_CHECKPOINT) {
+		MUST(m->checkpoint, "a checkpoint is dropped that isn't there");
+		m->checkpoint = 0;
+	}
 	wrong = actions_process(w, out);
 	MUST(wrong == NULL, wrong);
 	if (out->set & LIFE_DO_ANSWER) {
@@ -127,7 +141,7 @@ static const char *actions_do(struct world *w, const struct life_actions *out)
 		m->waiting = LIFE_NO_REQUEST;
 	}
 	if (out->set & LIFE_DO_GONE) {
-		MUST(m->process == NO_PROCESS && m->waiting == LIFE_NO_REQUEST && !m->kept,
+		MUST(m->process == NO_PROCESS && m->waiting == LIFE_NO_REQUEST && !m->kept && !m->checkpoint,
 			"gone, and something is left");
 		m->gone = 1;
 	}
@@ -148,8 +162,8 @@ static const char *world_check(const struct world *w)
 	/* a host that was taken over in its load, and is silent, gets a deadline */
 	MUST(m->timer == timer_needed || (l->state == LIFE_RELOADING && !killed), "a timer without need, or a wait without one");
 	MUST(m->waiting == (uint8_t)l->pending, "what it thinks of the requests");
-	MUST(m->kept == (l->kept || l->checkpoint), "what it thinks of the state kept");
-	MUST(!l->kept || !l->checkpoint, "a state is both: what it would have now, and older");
+	MUST(m->kept == l->kept, "what it thinks of the state kept");
+	MUST(m->checkpoint == l->checkpoint, "what it thinks of the checkpoint");
 	MUST(!m->frozen || l->state == LIFE_FROZEN || m->kill_sent, "frozen, and it is thought to run");
 	MUST(l->restore_tries < RESTORE_TRIES, "a state is tried too often");
 	MUST(m->gone == l->gone, "what it thinks of the end");
@@ -203,6 +217,8 @@ static bool possible(const struct world *w, enum life_event_type t)
 	case LIFE_SAVE_DONE:
 	case LIFE_SAVE_FAILED:
 		return m->txn == SAVE;
+	case LIFE_CHECKPOINTED: /* of one that runs, or was reloading when it was asked to stop */
+		return m->process == ALIVE && (w->l.state == LIFE_RUNNING || w->l.state == LIFE_RELOADING || w->l.state == LIFE_STOPPING);
 	case LIFE_RELOAD_END:
 		return m->txn == RELOAD;
 	case LIFE_RELOAD_DIED_SEALED:
@@ -256,6 +272,9 @@ static void world_sees(struct world *w, const struct life_event *ev)
 		m->txn = NO_TXN;
 		m->kept = 1;
 		break;
+	case LIFE_CHECKPOINTED:
+		m->checkpoint = 1;
+		break;
 	case LIFE_TIMER:
 		m->timer = 0;
 		break;
@@ -293,7 +312,9 @@ static const char *restart_check(const struct world *before, const struct world 
 	}
 	MUST(((out->set & (LIFE_DO_NOTE_RESTART | LIFE_DO_NOTE_GAVE_UP)) != 0) == restart,
 		"restart type and exit class");
-	MUST(!(out->set & LIFE_DO_BEGIN_START) || (out->from == LIFE_FROM_KEPT) == before->l.checkpoint, "the checkpoint is not used");
+	MUST(!(out->set & LIFE_DO_BEGIN_START) || (out->from == LIFE_FROM_KEPT) == (before->l.checkpoint && p->from_checkpoint),
+		"the checkpoint is not used, or against the policy");
+	MUST(p->from_checkpoint || after->l.checkpoint == before->l.checkpoint, "a crash takes a checkpoint away");
 	if (!restart)
 		MUST(after->l.state == (clean ? LIFE_STOPPED : LIFE_FAILED), "an end that isn't restarted");
 	return NULL;
@@ -330,6 +351,8 @@ static const char *step_check(
 	memcpy(&before, w, sizeof before);
 	if (can)
 		world_sees(w, ev);
+	if (ev->type == LIFE_READY && ev->mirrored && can)
+		w->m.checkpoint = 1;
 	r = life_step(&w->l, p, ev, &out);
 	*ret_taken = r == LIFE_TAKEN;
 	MUST(r != LIFE_REFUSED || is_request, "a fact is refused");
@@ -338,6 +361,7 @@ static const char *step_check(
 	MUST(r != LIFE_TAKEN || !before.m.gone, "something is taken after the end");
 	if (r != LIFE_TAKEN) {
 		MUST(out.set == 0, "not taken, and actions");
+		w->m.checkpoint = before.m.checkpoint;
 		MUST(!can || (ev->type != LIFE_EXITED && ev->type != LIFE_RELOAD_DIED_SEALED &&
 				     ev->type != LIFE_BORN && ev->type != LIFE_TIMER),
 			"a birth, an end or a deadline is not taken");
@@ -367,9 +391,16 @@ static const char *step_check(
 	MUST(wrong == NULL, wrong);
 	if (out.set & LIFE_DO_SET_ASIDE) {
 		MUST(before.l.kept && before.l.restore_tries == RESTORE_TRIES - 1, "a state is set aside before its time");
-		MUST(!(out.set & LIFE_DO_TAKE_OLDER) == !ev->has_older, "an older state is not tried, or one that isn't there");
-		MUST(!(out.set & LIFE_DO_BEGIN_START) || (out.from == LIFE_FROM_KEPT) == ev->has_older, "what follows a state that is set aside");
+		const bool newer = before.l.checkpoint && p->from_checkpoint;
+
+		MUST(!(out.set & LIFE_DO_TAKE_CHECKPOINT) == !newer, "the checkpoint is not tried, or one that isn't there");
+		MUST(!(out.set & LIFE_DO_TAKE_OLDER) == !(ev->has_older && !newer), "an older state is not tried, or one that isn't there");
+		MUST(!(out.set & LIFE_DO_BEGIN_START) || (out.from == LIFE_FROM_KEPT) == (newer || ev->has_older),
+			"what follows a state that is set aside");
 	}
+	if (before.l.state == LIFE_STOPPING && request == LIFE_NO_REQUEST && (out.set & LIFE_DO_ANSWER) && out.request == LIFE_REQUEST_STOP && out.ok &&
+		before.l.keep_wanted && p->from_checkpoint)
+		MUST(out.state_kept || !(before.l.kept || before.l.checkpoint), "a stop that was to keep the state has nothing, and there was a checkpoint");
 	if (ev->type == LIFE_SAVE_FAILED && before.m.waiting == LIFE_REQUEST_RESTART)
 		MUST(w->l.state == LIFE_RUNNING && out.reason == LIFE_REASON_SAVE_FAILED,
 			"a cold restart that nobody asked for");
@@ -393,6 +424,7 @@ static const char *adopt_check(
 	memset(&w->m, 0, sizeof w->m);
 	w->m.process = alive ? ALIVE : NO_PROCESS;
 	w->m.kept = f->has_state;
+	w->m.checkpoint = f->has_checkpoint;
 	w->m.frozen = alive && f->frozen;
 	life_adopt(&w->l, p, f, now_ms, &out);
 	if (w->l.state == LIFE_RELOADING || (w->l.state == LIFE_STOPPING && w->l.stage == STAGE_CANCELLING))
@@ -514,6 +546,12 @@ static const char *destroy_ends(struct world w, const struct life_policy *p)
 	return NULL;
 }
 
+/* One policy that makes nothing of them, and the one that does: else there would be as many states again. */
+static bool checkpoints_matter(const struct life_policy *p)
+{
+	return p == &policies[1] || p->from_checkpoint;
+}
+
 static const char *offer(struct seen *s, const struct world *from, const struct life_policy *p,
 	enum life_event_type t, int variant, unsigned long *ret_steps)
 {
@@ -523,8 +561,13 @@ static const char *offer(struct seen *s, const struct world *from, const struct 
 	bool taken;
 
 	if (variant & 1 && t != LIFE_START && t != LIFE_STOP && t != LIFE_RESTART && t != LIFE_EXITED &&
-		t != LIFE_RELOAD_DIED_SEALED)
+		t != LIFE_RELOAD_DIED_SEALED && t != LIFE_READY)
 		return NULL; /* neither keep_state nor exit means anything to it */
+	if (t == LIFE_CHECKPOINTED && !checkpoints_matter(p))
+		return NULL;
+	ev.mirrored = t == LIFE_READY && variant & 1;
+	if (ev.mirrored && !p->from_checkpoint)
+		return NULL;
 	ev.has_older = variant & 4;
 	ev.exit = variant & 1 ? LIFE_EXIT_NORMAL : from->m.kill_sent ? LIFE_EXIT_KILLED : LIFE_EXIT_ERROR;
 	if (t == LIFE_TIMER && from->m.timer)
@@ -533,7 +576,7 @@ static const char *offer(struct seen *s, const struct world *from, const struct 
 		ev.now_ms += p->budget.period_ms + 1;
 	/* SAVE_DONE and the like from an engine without such a transaction would be a bug of the engine's */
 	if (!possible(from, t) && (t == LIFE_SAVE_DONE || t == LIFE_SAVE_FAILED || t == LIFE_RELOAD_END ||
-					  t == LIFE_RELOAD_DIED_SEALED))
+					  t == LIFE_RELOAD_DIED_SEALED || t == LIFE_CHECKPOINTED))
 		return NULL;
 	memcpy(&w, from, sizeof w);
 	wrong = step_check(&w, p, &ev, &taken);
@@ -553,11 +596,13 @@ static const char *offer_adopt(struct seen *s, const struct world *from, const s
 		.has_state = variant & 2,
 		.frozen = variant & 4,
 		.has_older = variant & 8,
+		.has_checkpoint = variant & 16,
+		.mirrored = (variant & 16) && (variant & 8),
 		.started_ms = T0 - 50 };
 	struct world w;
 	const char *wrong;
 
-	if (from->m.gone)
+	if (from->m.gone || (f.has_checkpoint && !checkpoints_matter(p)))
 		return NULL;
 	memcpy(&w, from, sizeof w);
 	wrong = adopt_check(&w, p, &f, T0);
@@ -579,7 +624,7 @@ static const char *explore_world(
 	for (variant = 4; variant < (from->m.timer ? 6 : 8) && wrong == NULL; variant++) /* the one event that an older state means anything to */
 		wrong = offer(s, from, p, LIFE_EXITED, variant, ret_steps);
 	for (t = 0; t < LIFE_FOUND__N && wrong == NULL; t++)
-		for (variant = 0; variant < 16 && wrong == NULL; variant += t == LIFE_FOUND_EXITED ? 1 : 2)
+		for (variant = 0; variant < 32 && wrong == NULL; variant += t == LIFE_FOUND_EXITED ? 1 : 2)
 			wrong = offer_adopt(s, from, p, (enum life_found)t, variant, ret_steps);
 	return wrong != NULL || from->m.gone ? wrong : destroy_ends(*from, p);
 }

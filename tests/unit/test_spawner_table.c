@@ -163,13 +163,14 @@ START_TEST(a_candidate_changes_places)
 {
 	struct entry *entry, *next;
 	struct spawner_message m = { 0 };
-	int ring, spec = null_fd(), fds[ENTRY_FD__N];
+	int ring, checkpoint, spec = null_fd(), fds[ENTRY_FD__N];
 
 	fresh(3);
 	ck_assert_ptr_nonnull(add("a"));
 	entry = with_candidate();
 	next = entry->other;
 	ring = entry->fds[ENTRY_RING];
+	checkpoint = entry->fds[ENTRY_CHECKPOINT] = null_fd();
 	ck_assert_str_eq(entry->folder, "web");
 	ck_assert_str_eq(next->folder, "web+");
 	ck_assert_uint_eq(table.n, 2);       /* it is no sandbox */
@@ -181,13 +182,14 @@ START_TEST(a_candidate_changes_places)
 	ck_assert_ptr_null(entry_of_generation(entry, 3));
 	ck_assert_ptr_null(table_from(&table, 2));
 
-	ck_assert_ptr_eq(entry_promote(&table, entry, spec), next);
+	ck_assert_ptr_eq(entry_promote(&table, entry, spec, -1), next);
 	ck_assert_ptr_eq(table_find(&table, "web"), next);
 	ck_assert_ptr_eq(table_from(&table, 1), next);
 	ck_assert(next->other == entry && !entry->other && !next->is_candidate);
 	entry_describe(next, &m);
 	ck_assert(m.generation == 2 && m.pid == 200 && (m.flags & SPAWNER_F_SECOND));
-	ck_assert_uint_eq(entry_borrow_fds(next, &m, fds), 2);
+	ck_assert_uint_eq(entry_borrow_fds(next, &m, fds), 3);
+	ck_assert(next->fds[ENTRY_CHECKPOINT] == checkpoint && entry->fds[ENTRY_CHECKPOINT] == -1);
 	ck_assert(next->fds[ENTRY_SPEC] == spec && next->fds[ENTRY_RING] == ring && next->fds[ENTRY_STATE] == -1);
 	ck_assert(entry->fds[ENTRY_SPEC] == -1 && entry->fds[ENTRY_STATE] == -1 && entry->fds[ENTRY_RING] == -1);
 

@@ -10,6 +10,7 @@
 
 #include "daemon/spawner/validate.h"
 #include "proto/fd.h"
+#include "proto/mirror.h"
 #include "tests/support/check_main.h"
 
 static struct spawner_message good(uint16_t op)
@@ -91,7 +92,7 @@ static const struct {
 	{ SPAWNER_TABLE, 0, 0, true }, { SPAWNER_TABLE, 1, 0, false },
 	{ SPAWNER_HOLD, 0, 1, true }, { SPAWNER_HOLD, 0, 0, false }, { SPAWNER_HOLD, 0, 2, false },
 	{ SPAWNER_KEEP, SPAWNER_KEEP_SPEC, 1, true }, { SPAWNER_KEEP, SPAWNER_KEEP_RING, 0, true },
-	{ SPAWNER_KEEP, 0, 1, false }, { SPAWNER_KEEP, 4, 1, false }, { SPAWNER_KEEP, SPAWNER_KEEP_STATE, 2, false },
+	{ SPAWNER_KEEP, 0, 1, false }, { SPAWNER_KEEP, SPAWNER_KEEP_CHECKPOINT, 0, true }, { SPAWNER_KEEP, SPAWNER_KEEP_MIRROR + 1, 1, false }, { SPAWNER_KEEP, SPAWNER_KEEP_STATE, 2, false },
 	{ SPAWNER_FORGET, 0, 0, true }, { SPAWNER_FORGET, 0, 1, false },
 	{ SPAWNER_START, 0, 0, true }, { SPAWNER_START, 7, 0, false }, { SPAWNER_START, 0, 6, false },
 	{ SPAWNER_SIGNAL, SPAWNER_SIGNAL_KILL, 0, true }, { SPAWNER_SIGNAL, SPAWNER_SIGNAL_ATTENTION, 0, true },
@@ -159,6 +160,14 @@ START_TEST(what_may_be_kept)
 	keep_expect(SPAWNER_KEEP_RING, sized(LIMIT_LOG_RING_BYTES - 1, F_SEAL_SHRINK | F_SEAL_GROW), EFBIG);
 	keep_expect(SPAWNER_KEEP_RING, sized(LIMIT_LOG_RING_BYTES, F_SEAL_SHRINK), EINVAL);
 	keep_expect(SPAWNER_KEEP_RING, -1, 0);
+	keep_expect(SPAWNER_KEEP_CHECKPOINT, sized(1 << 20, all_seals), 0);
+	keep_expect(SPAWNER_KEEP_CHECKPOINT, sized(1 << 20, F_SEAL_SHRINK | F_SEAL_GROW), EINVAL);
+	keep_expect(SPAWNER_KEEP_CHECKPOINT, sized(LIMIT_STATE_BYTES + 1, all_seals), EFBIG);
+	keep_expect(SPAWNER_KEEP_CHECKPOINT, -1, 0);
+	keep_expect(SPAWNER_KEEP_MIRROR, sized(MIRROR_BYTES, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+	keep_expect(SPAWNER_KEEP_MIRROR, sized(MIRROR_BYTES, F_SEAL_SHRINK), EINVAL);
+	keep_expect(SPAWNER_KEEP_MIRROR, sized(MIRROR_BYTES - 1, F_SEAL_SHRINK | F_SEAL_GROW), EFBIG);
+	keep_expect(SPAWNER_KEEP_MIRROR, -1, 0);
 	keep_expect(99, sized(1, all_seals), EINVAL);
 	keep_expect(SPAWNER_KEEP_SPEC, open("/dev/null", O_RDONLY | O_CLOEXEC), EINVAL);
 	keep_expect(SPAWNER_KEEP_STATE, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), EINVAL);

@@ -13,8 +13,8 @@ static int seeded;
 
 #include "tests/support/check_main.h"
 
-#define BUGS 18
-#define BUGS_RELOAD 12 /* up to here in TXN_RELOAD, from here on in TXN_REPLACE */
+#define BUGS 19 /* the last one is of a checkpoint */
+#define BUGS_RELOAD 12 /* up to here in TXN_RELOAD, from here on, but for the last, in TXN_REPLACE */
 
 /* What the world has seen of one transaction. */
 struct model {
@@ -144,7 +144,8 @@ static const char *actions_do(struct node *n, const struct txn_actions *out)
 	}
 	if (set & TXN_DO_RELEASE_CALLS) {
 		MUST(m->held && !m->released, "calls are released that aren't held");
-		MUST(!m->keep_sent || m->host_dead, "calls are released while an older state is kept");
+		MUST(!m->keep_sent || m->host_dead || n->t.mode == TXN_CHECKPOINT, "calls are released while an older state is kept");
+		MUST(n->t.mode != TXN_CHECKPOINT || m->host_dead || !m->quiesce_sent || m->abort_sent, "calls are released to a host that is quiesced");
 		m->held = 0;
 		m->released = 1;
 	}
@@ -166,7 +167,7 @@ static const char *actions_do(struct node *n, const struct txn_actions *out)
 static const char *finish_check(const struct node *n, const struct txn_actions *out)
 {
 	const struct model *m = &n->m;
-	bool reload = n->t.mode != TXN_SAVE_ONLY;
+	bool reload = n->t.mode == TXN_RELOAD || n->t.mode == TXN_CHECK;
 	bool recover = out->set & TXN_DO_RECOVER;
 
 	MUST(m->answered, "finished without an answer");
@@ -186,7 +187,7 @@ static const char *finish_check(const struct node *n, const struct txn_actions *
 	}
 	if (out->ok) {
 		MUST(out->outcome == TXN_CHANGED, "ok, and nothing changed");
-		MUST(reload ? m->adopted && !m->keep_sent : m->kept && m->keep_sent,
+		MUST(reload ? m->adopted && !m->keep_sent : m->keep_sent && (m->kept || n->t.mode == TXN_CHECKPOINT),
 			"ok without what was wanted");
 		MUST(out->host_gone == m->host_dead, "whether the host lives");
 		MUST(!m->promoted || m->old_dead || m->old_ended, "the old process lives on");
@@ -290,7 +291,7 @@ static const char *step_check(struct node *n, const struct txn_event *ev, bool *
 	}
 	wrong = actions_do(n, &out);
 	MUST(wrong == NULL, wrong);
-	if (ev->type == TXN_EV_CANCEL && n->t.mode == TXN_SAVE_ONLY)
+	if (ev->type == TXN_EV_CANCEL && (n->t.mode == TXN_SAVE_ONLY || n->t.mode == TXN_CHECKPOINT))
 		MUST(n->m.finished, "the cancel of a save doesn't end it at once");
 	if (n->m.finished)
 		return finish_check(n, &out);
@@ -478,6 +479,8 @@ START_TEST(every_order_of_events)
 	ck_assert_msg(wrong == NULL, "check: %s", wrong);
 	wrong = explore(TXN_REPLACE, true);
 	ck_assert_msg(wrong == NULL, "replace: %s", wrong);
+	wrong = explore(TXN_CHECKPOINT, true);
+	ck_assert_msg(wrong == NULL, "checkpoint: %s", wrong);
 }
 END_TEST
 
@@ -486,7 +489,7 @@ START_TEST(seeded_bugs_are_found)
 	const char *wrong;
 
 	for (seeded = 1; seeded <= BUGS; seeded++) {
-		wrong = explore(seeded <= BUGS_RELOAD ? TXN_RELOAD : TXN_REPLACE, false);
+		wrong = explore(seeded <= BUGS_RELOAD ? TXN_RELOAD : seeded == BUGS ? TXN_CHECKPOINT : TXN_REPLACE, false);
 		ck_assert_msg(wrong != NULL, "bug %d is not found", seeded);
 		printf("transaction, bug %d: %s\n", seeded, wrong);
 	}

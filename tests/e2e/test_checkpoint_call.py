@@ -91,6 +91,35 @@ class Call(OwnCase):
             up(self.client, restarts)
             self.assertEqual(self.count(), want)
 
+    def test_replacements(self):
+        """A second process has a mirror of its own from its first state on; also if control is killed right behind the promotion, and over an upgrade."""
+        self.create("tally", probation_ms=0, persist=False, profile="high")
+        want = 0
+        for n in range(4):
+            r = self.client.reload("s", module("tally" if n % 2 else "tally_v2"))
+            self.assertEqual(r["rung"], "replace")
+            if n == 1:
+                self.daemon.kill_control()
+                self.reconnect()
+            elif n == 2:
+                self.client.rpc("daemon.upgrade")
+                wait_for(lambda: self.upgraded() == 1, "the upgrade")
+            self.assertEqual(self.count(), want)
+            want += 1 if n % 2 else 10
+            self.assertEqual(self.client.call("s", "increment")["count"], want)
+            restarts = self.client.info("s")["restart_count"] + 1
+            self.kill()
+            up(self.client, restarts)
+            self.assertEqual(self.count(), want)
+        self.assertFalse([e for e in self.client.events("s") if e["type"] == "sandbox.state_lost"])
+
+    def upgraded(self):
+        try:
+            self.reconnect()
+            return self.client.rpc("daemon.info")["upgrades"]
+        except OSError:
+            return None
+
     def test_kills_of_control(self):
         """Alone; and together with the host, so that the next control finds it dead."""
         self.create(persist=False)

@@ -266,7 +266,7 @@ START_TEST(descriptors_are_looked_at)
 	memset(entries, 0, sizeof entries);
 	{
 		const int right[HANDOVER_FD__N] = { folder, file, folder, folder, folder, memfd, listener, memfd, file, pair[0], folder };
-		const int of_entry[HANDOVER_ENTRY_FDS] = { memfd, memfd, memfd, pair[1], ends[0], ends[0], -1 };
+		const int of_entry[HANDOVER_ENTRY_FDS] = { memfd, memfd, memfd, pair[1], ends[0], ends[0], memfd, -1 };
 		const int kinds[] = { folder, file, memfd, listener, pair[0], ends[0], 99999 };
 		size_t n_refused = 0;
 

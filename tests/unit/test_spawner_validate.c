@@ -98,7 +98,7 @@ static const struct {
 	{ SPAWNER_SIGNAL, SPAWNER_SIGNAL_KILL, 0, true }, { SPAWNER_SIGNAL, SPAWNER_SIGNAL_ATTENTION, 0, true },
 	{ SPAWNER_SIGNAL, SPAWNER_SIGNAL_FREEZE, 0, true }, { SPAWNER_SIGNAL, SPAWNER_SIGNAL_THAW, 0, true }, { SPAWNER_STOPPING, 0, 0, true }, { SPAWNER_ALIVE, 0, 0, true },
 	{ SPAWNER_SIGNAL, SPAWNER_SIGNAL_TIME, 0, true }, { SPAWNER_SIGNAL, SPAWNER_SIGNAL_TIME + 1, 0, false }, { SPAWNER_STOPPING, 1, 0, false },
-	{ SPAWNER_PROMOTE, 0, 1, true }, { SPAWNER_PROMOTE, 0, 0, false }, { SPAWNER_PROMOTE, 0, 2, false }, { SPAWNER_PROMOTE, 1, 1, false },
+	{ SPAWNER_PROMOTE, 0, 1, true }, { SPAWNER_PROMOTE, 0, 0, false }, { SPAWNER_PROMOTE, 0, 2, true }, { SPAWNER_PROMOTE, 0, 3, false }, { SPAWNER_PROMOTE, 1, 1, false },
 	{ SPAWNER_DISCARD, 0, 0, true }, { SPAWNER_DISCARD, 0, 1, false }, { SPAWNER_DISCARD, 1, 0, false },
 	{ SPAWNER_ALIVE, 1, 0, false }, { SPAWNER_STOPPING, 0, 1, false },
 	{ SPAWNER_SIGNAL, 0, 0, false }, { SPAWNER_SIGNAL, 9, 0, false },

@@ -167,7 +167,7 @@ static const char *actions_do(struct node *n, const struct txn_actions *out)
 static const char *finish_check(const struct node *n, const struct txn_actions *out)
 {
 	const struct model *m = &n->m;
-	bool reload = n->t.mode == TXN_RELOAD || n->t.mode == TXN_CHECK;
+	bool reload = n->t.mode != TXN_SAVE_ONLY && n->t.mode != TXN_CHECKPOINT;
 	bool recover = out->set & TXN_DO_RECOVER;
 
 	MUST(m->answered, "finished without an answer");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tests of a candidate's process, which is staged and then started from a state; and of the one that it replaces. Part of test_host.c. */
+ * Tests of a candidate's process, which is staged and then started from a state; and of the one that it replaces; and a mirror. Part of test_host.c. */
 /* ---- a candidate's process ---- */
 
 static void send_stage(uint64_t serial, const char *module)
@@ -94,3 +94,14 @@ START_TEST(who_is_replaced_ends_without_its_stop_hook)
 }
 END_TEST
 
+START_TEST(mirror_that_comes_late_ends_the_host)
+{
+	int fd = fd_memfd("mirror", "x", 1, false);
+
+	start("tally");
+	send_bytes(HOST_MIRROR, 0, NULL, 0, fd, 0);
+	ck_assert_int_eq(WEXITSTATUS(ended()), 91);
+	close(fd);
+	clean();
+}
+END_TEST

@@ -1430,18 +1430,6 @@ START_TEST(small_memfd_for_a_large_save_is_refused)
 }
 END_TEST
 
-START_TEST(mirror_that_comes_late_ends_the_host)
-{
-	int fd = fd_memfd("mirror", "x", 1, false);
-
-	start("tally");
-	send_bytes(HOST_MIRROR, 0, NULL, 0, fd, 0);
-	ck_assert_int_eq(WEXITSTATUS(ended()), 91);
-	close(fd);
-	clean();
-}
-END_TEST
-
 #define N(table) (int)(sizeof(table) / sizeof *(table))
 
 CHECK_MAIN("host",

@@ -8,7 +8,7 @@ import os
 import signal
 import unittest
 
-from harness import COUNTER1, COUNTER2, IS_ROOT, OTHER_UID, THIRD_UID, Case, Closed, OwnCase, RpcError, ctl, main, read, wait_for
+from harness import COUNTER1, COUNTER2, IS_ROOT, OTHER_UID, THIRD_UID, Case, OwnCase, RpcError, main, module, read, wait_for
 from test_owner import client_of
 
 PER_OWNER = 128  # LIMIT_HISTORIES_PER_OWNER
@@ -222,15 +222,16 @@ class OnDisk(OwnCase):
     def test_control_is_killed_while_it_stops(self):
         """What was asked is done by the next control."""
         with self.daemon.client() as c:
-            pid = c.create("a", COUNTER1, shutdown_ms=600000)["pid"]
-            os.kill(pid, signal.SIGSTOP)
+            pid = c.create("a", module("sleeper"), shutdown_ms=600000)["pid"]
+            c.request("sandbox.call", id="a", function="doze", args={"ms": 600000})
+            wait_for(lambda: self.rpc("sandbox.info", id="a")["queue"]["running"] == 1, "the call")
             c.request("sandbox.destroy", id="a", keep_history=True)
             wait_for(lambda: self.rpc("sandbox.info", id="a")["status"] == "stopping", "the stop")
             old = self.daemon.kill_control()
-            with contextlib.suppress(Closed):
-                c.line()
+            self.assertTrue(c.at_end())
         self.daemon.wait_for_next_control(old)
-        os.kill(pid, signal.SIGCONT)
+        with contextlib.suppress(ProcessLookupError):  # it may have been ended by now
+            os.kill(pid, signal.SIGKILL)
         wait_for(lambda: self.rpc("sandbox.list")["sandboxes"] == [], "its end")
         self.assertEqual(len(wait_for(lambda: self.shown("a"), "its history")["versions"]), 1)
 
@@ -297,7 +298,7 @@ class OnDisk(OwnCase):
             self.assertTrue(any(os.path.basename(path_of(self.daemon, name)) in p for p in problems), (name, problems))
             self.assertEqual(self.code("version.list", id=name), "not_found", name)
         with self.daemon.client() as c:
-            self.assertTrue([e for e in c.events() if e["type"] == "daemon.registry" and "histories: " in e["data"]["problem"]])
+            self.assertTrue([e for e in c.events() if e["type"] == "daemon.registry" and "histories: " in e["problem"]])
         self.keep("flipped", "folder", "link")
         for name in ("flipped", "folder", "link"):
             self.assertEqual(self.shown(name)["id"], name)
@@ -343,6 +344,7 @@ class OnDisk(OwnCase):
         self.restart()
         with self.daemon.client() as c:
             self.assertEqual(sorted(c.ids()), ["a", "b"])
+            wait_for(lambda: {c.status(i) for i in ("a", "b")} == {"running"}, "both to run")
             with self.assertRaises(RpcError):
                 c.rpc("sandbox.destroy", id="a", keep_history=True)
             os.unlink(folder)

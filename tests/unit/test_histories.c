@@ -213,6 +213,8 @@ START_TEST(every_flipped_byte_and_every_cut_is_found)
 		memcpy(copy, data, size);
 		if (i < size)
 			copy[i] ^= 4;
+		if (i == strlen("sandboxd-history "))
+			continue; /* of another format, then: the next test */
 		write_file(path_of("a", ""), copy, i < size ? size : i - size);
 		ck_assert(!is_kept("a"));
 		ck_assert_msg(strstr(problem, "has been renamed to .damaged") != NULL, "at %zu: %s", i, problem);
@@ -273,20 +275,7 @@ START_TEST(a_folder_that_is_none)
 }
 END_TEST
 
-int main(void)
-{
-	Suite *s = suite_create("histories");
-	TCase *t = tcase_create("histories");
-
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, what_was_kept_is_found);
-	tcase_add_test(t, ids_that_look_like_other_files);
-	tcase_add_test(t, the_oldest_goes_first);
-	tcase_add_test(t, bytes_are_bounded);
-	tcase_add_test(t, what_is_no_history_is_not_kept);
-	tcase_add_test(t, every_flipped_byte_and_every_cut_is_found);
-	tcase_add_test(t, foreign_and_newer_files_are_left_alone);
-	tcase_add_test(t, a_folder_that_is_none);
-	suite_add_tcase(s, t);
-	return check_main(s);
-}
+CHECK_MAIN("histories", tcase_add_checked_fixture(tc, setup, teardown); tcase_add_test(tc, what_was_kept_is_found);
+	tcase_add_test(tc, ids_that_look_like_other_files); tcase_add_test(tc, the_oldest_goes_first); tcase_add_test(tc, bytes_are_bounded);
+	tcase_add_test(tc, what_is_no_history_is_not_kept); tcase_add_test(tc, every_flipped_byte_and_every_cut_is_found);
+	tcase_add_test(tc, foreign_and_newer_files_are_left_alone); tcase_add_test(tc, a_folder_that_is_none))

@@ -222,9 +222,7 @@ class OnDisk(OwnCase):
     def test_control_is_killed_while_it_stops(self):
         """What was asked is done by the next control."""
         with self.daemon.client() as c:
-            pid = c.create("a", module("sleeper"), shutdown_ms=600000)["pid"]
-            c.request("sandbox.call", id="a", function="doze", args={"ms": 600000})
-            wait_for(lambda: self.rpc("sandbox.info", id="a")["queue"]["running"] == 1, "the call")
+            pid = c.create("a", module("stubborn"), shutdown_ms=600000)["pid"]
             c.request("sandbox.destroy", id="a", keep_history=True)
             wait_for(lambda: self.rpc("sandbox.info", id="a")["status"] == "stopping", "the stop")
             old = self.daemon.kill_control()

@@ -29,6 +29,19 @@ static void add_row(struct output_table *t, struct json_span row)
 	output_table_cell(t, output_text(json_get(row, "source_name")));
 }
 
+/* On standard error: the table is the same. */
+static void say_destroyed(const struct ctl *s, struct json_span result)
+{
+	struct json_span at = json_get(result, "destroyed_at");
+	char *text;
+
+	if (!at.at || s->args->quiet)
+		return;
+	text = output_time(at);
+	(void)fprintf(stderr, "sandboxctl: %s was destroyed at %s; this is what was kept of it\n", s->args->operands[0], text ? text : "-");
+	free(text);
+}
+
 int cmd_versions_run(struct ctl *s)
 {
 	static const char *const heads[] = { "VERSION", "STATUS", "ORIGIN", "STATE", "LOADED", "LOADS", "FAULTS", "AUTHOR",
@@ -42,6 +55,7 @@ int cmd_versions_run(struct ctl *s)
 	if (status != 0)
 		return status;
 	if (!ctl_json_done(s, &r)) {
+		say_destroyed(s, r.result);
 		output_table_init(&t, heads);
 		it = json_iter_begin(json_get(r.result, "versions"));
 		while (json_iter_next(&it, &key, &row))
@@ -84,6 +98,7 @@ int cmd_history_run(struct ctl *s)
 	if (status != 0)
 		return status;
 	if (!ctl_json_done(s, &r)) {
+		say_destroyed(s, r.result);
 		output_table_init(&t, heads);
 		it = json_iter_begin(json_get(r.result, "versions"));
 		while (json_iter_next(&it, &key, &row))

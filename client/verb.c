@@ -17,7 +17,10 @@ const struct verb verbs[] = {
 		.own = { { .name = "name", .param = "source_name" }, { .name = "shutdown", .param = "shutdown_ms" } },
 		.example = "sandboxctl create web counter.c --restart transient --limit max_memory=64M --label team=a" },
 	{ .name = "destroy", .method = METHOD_SANDBOX_DESTROY, .run = cmd_destroy_run, .operands = "ID",
-		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl destroy web" },
+		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1,
+		.notes = "With --keep-history its versions and history are shown as before, until a sandbox of this id is destroyed again. Of the objects\n"
+			 "only the hashes stay.",
+		.example = "sandboxctl destroy web --keep-history" },
 	{ .name = "start", .method = METHOD_SANDBOX_START, .run = cmd_start_run, .operands = "ID",
 		.operand_params = { "id" }, .min_operands = 1, .max_operands = 1, .example = "sandboxctl start web --state fresh" },
 	{ .name = "stop", .method = METHOD_SANDBOX_STOP, .run = cmd_stop_run, .operands = "ID",

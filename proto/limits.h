@@ -62,6 +62,10 @@
 #define LIMIT_PINNED_OBJECTS 4   /* that a process couldn't unload: the next reload replaces it, so that mappings and memory stay bounded */
 #define RELOAD_STATE_COPIES  3   /* of the state, that a reload in place has at once: old, saved, new */
 #define LIMIT_VERSIONS       10   /* kept per module, and their objects on disk; current and good are never pruned */
+#define LIMIT_HISTORIES_KEPT      1024 /* of destroyed sandboxes (keep_history): the oldest goes first. All are read when the first is kept */
+#define LIMIT_HISTORIES_PER_OWNER 128  /* of one owner's: one who destroys much doesn't send away those of others, unless eight do so */
+#define LIMIT_HISTORIES_BYTES     (16u << 20) /* of all files together */
+#define LIMIT_HISTORY_BYTES       (64u << 10) /* of one: LIMIT_VERSIONS rows, twice, have a fifth of it */
 #define LIMIT_DIAGNOSTICS_BYTES (64u << 10) /* compiler output that an error carries */
 
 /* ---- spawner ---- */

@@ -93,6 +93,8 @@ const struct method methods[METHOD__N] = {
 			P_THE_KEY } },
 	[METHOD_SANDBOX_DESTROY] = { "sandbox.destroy", RIGHT_OPERATOR, "Stop a sandbox and remove all that belongs to it.",
 		"{id, destroyed}", { P_THE_ID,
+			P("keep_history", PARAM_BOOL, false, 0, 0, NULL,
+				"its history of versions stays for version.list and version.history, until its id is destroyed again; its objects don't (false)"),
 			P_THE_KEY } },
 	[METHOD_SANDBOX_START] = { "sandbox.start", RIGHT_OPERATOR, "Start a stopped or failed sandbox.", "as sandbox.info",
 		{ P_THE_ID, P("state", PARAM_CHOICE, false, 0, 0, "keep|fresh", "begin with the state of the last orderly stop, or anew (keep)"),
@@ -265,12 +267,13 @@ const struct method methods[METHOD__N] = {
 		"{id, version, state_version, state: [{name, kind, optional, default, range, was}], structs: [{name, fields}]}",
 		{ P_THE_ID, P("version", PARAM_INTEGER, false, 1, INT32_MAX, NULL,
 			"an older version, from the state that it was left with: kinds and earlier names (the current one)") } },
-	[METHOD_VERSION_LIST] = { "version.list", RIGHT_OPERATOR, "List the versions kept of a sandbox's module, newest first.",
-		"{id, module, current, versions: [{version, status, origin, sha256, bytes, state_version, loaded_at, first_loaded_at, loads, faults, quarantined, author,"
+	[METHOD_VERSION_LIST] = { "version.list", RIGHT_OPERATOR, "List the versions kept of a sandbox's module, newest first; of one that was destroyed with keep_history too, then with destroyed_at.",
+		"{id, module, destroyed_at, current, versions: [{version, status, origin, sha256, bytes, state_version, loaded_at, first_loaded_at, loads, faults, quarantined, author,"
 		" source_name}]}", { P_THE_ID } },
 	[METHOD_VERSION_HISTORY] = { "version.history", RIGHT_OPERATOR,
-		"Show what each version kept has done: calls, failures, crashes, uptime, its last reload; and the state that it was left with, if that is kept.",
-		"{id, module, current, total_versions, reloads, failed_reloads, rollbacks, returns, versions: [as in version.list, and calls, failures, uptime_ms, crashes,"
+		"Show what each version kept has done: calls, failures, crashes, uptime, its last reload; and the state that it was left with, if that is kept."
+		" Of a sandbox that was destroyed with keep_history too, then with destroyed_at.",
+		"{id, module, destroyed_at, current, total_versions, reloads, failed_reloads, rollbacks, returns, versions: [as in version.list, and calls, failures, uptime_ms, crashes,"
 		" rollbacks, refused, pause_us, state_bytes, saved: {at, state_bytes, acknowledged_since} | null]}", { P_THE_ID } },
 	[METHOD_VERSION_COMMIT] = { "version.commit", RIGHT_OPERATOR, "End the probation of the version that runs: it is as any other from now on.",
 		"{id, version, was_on_probation}", { P_THE_ID } },

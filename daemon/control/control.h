@@ -19,6 +19,7 @@ struct log_store;    /* daemon/observe/log_writer.h */
 struct event_followers; /* handlers_events.c */
 struct rpc_keys;     /* daemon/front/rpc_key.h */
 struct durable;      /* daemon/sandbox/durable.h: what is on disk */
+struct histories;    /* daemon/store/histories.h: of destroyed sandboxes; for storage jobs alone */
 struct doctor;       /* daemon/doctor/doctor.h */
 struct rpc_act;      /* daemon/front/rpc.h */
 struct sampler;      /* daemon/sandbox/sampler.h: looks at what runs */
@@ -36,6 +37,7 @@ struct control {
 	struct log_store *logs;     /* NULL: logs are in memory only (tests) */
 	struct rpc_keys *keys;      /* NULL: no outcomes are kept (tests) */
 	struct durable *durable;
+	struct histories *histories;
 	struct owners *owners;      /* NULL: nothing is counted (tests) */
 	struct sampler *sampler;    /* NULL: nobody looks (tests) */
 	struct doctor *doctor;      /* NULL: no examination is at work */

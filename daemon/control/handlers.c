@@ -179,14 +179,6 @@ const struct rpc_done *sandbox_usage(struct control *c, struct rpc_request *r)
 	return sb ? answer_usage(r, sb) : rpc_error(r, &e, NULL);
 }
 
-const struct rpc_done *version_commit(struct control *c, struct rpc_request *r)
-{
-	struct err e = ERR_INIT;
-	struct sandbox *sb = handler_sandbox(c, r, &e);
-
-	return sb ? sandbox_version_commit(sb, r) : rpc_error(r, &e, NULL);
-}
-
 const struct rpc_done *state_get(struct control *c, struct rpc_request *r)
 {
 	struct err e = ERR_INIT;
@@ -227,34 +219,4 @@ const struct rpc_done *schema_get(struct control *c, struct rpc_request *r)
 	struct sandbox *sb = handler_sandbox(c, r, &e);
 
 	return sb ? look_schema(sb, r) : rpc_error(r, &e, NULL);
-}
-
-const struct rpc_done *version_history(struct control *c, struct rpc_request *r)
-{
-	struct err e = ERR_INIT;
-	struct sandbox *sb = handler_sandbox(c, r, &e);
-
-	return sb ? sandbox_version_history(sb, r) : rpc_error(r, &e, NULL);
-}
-
-const struct rpc_done *version_list(struct control *c, struct rpc_request *r)
-{
-	struct err e = ERR_INIT;
-	struct sandbox *sb = handler_sandbox(c, r, &e);
-	struct buf b = BUF_INIT;
-	struct json_out o = json_out_to(&b);
-	struct json_span name = { 0 };
-
-	if (!sb)
-		return rpc_error(r, &e, NULL);
-	if (sb->module)
-		name = json_get((struct json_span){ sb->module, strlen(sb->module) }, "name");
-	json_out_object(&o, NULL);
-	json_out_text(&o, "id", sb->spec.id);
-	if (name.at)
-		json_out_raw(&o, "module", name.at, name.size);
-	json_out_u64(&o, "current", sb->versions.current);
-	versions_json(&sb->versions, &o, "versions");
-	json_out_object_end(&o);
-	return handler_answer(r, &b);
 }

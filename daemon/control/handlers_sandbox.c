@@ -178,6 +178,15 @@ static bool wants_kept(const struct rpc_request *r)
 
 const struct rpc_done *sandbox_destroy(struct control *c, struct rpc_request *r)
 {
+	struct err e = ERR_INIT;
+	const struct sandbox *sb = handler_sandbox(c, r, &e);
+
+	if (sb && !sb->spec.persist && rpc_bool(r, "keep_history", false)) {
+		err_set(&e, ERR_BAD_PARAM, "sandbox %s has persist: false, so nothing of it is on disk and its history can't be kept: destroy it without keep_history",
+			sb->spec.id);
+		(void)err_about(&e, "keep_history", -1);
+		return rpc_error(r, &e, NULL);
+	}
 	return life_request(c, r, LIFE_DESTROY, false);
 }
 

@@ -26,6 +26,7 @@
 #include "daemon/observe/events.h"
 #include "daemon/observe/log_writer.h"
 #include "daemon/store/database.h"
+#include "daemon/store/histories.h"
 #include "daemon/store/storage.h"
 #include "proto/build.h"
 #include "proto/clock.h"
@@ -207,6 +208,9 @@ static int control_start(struct control *c, struct err *e)
 		return err_set(e, ERR_INTERNAL, "no memory");
 	if (durable_new(c, e) < 0 || storage_start(c->loop, c->begin.state_dir, &c->storage, e) < 0)
 		return -1;
+	c->histories = histories_new(storage_dir_fd(c->storage), &histories_limits);
+	if (!c->histories)
+		return err_set(e, ERR_INTERNAL, "no memory");
 	if (events_open(c->events, storage_dir_fd(c->storage), "events", c->storage, &why) < 0)
 		log_error("events are kept in memory only: %s", why.text);
 	if (audit_open(c->audit, storage_dir_fd(c->storage), c->storage, &why) < 0)
@@ -242,6 +246,7 @@ int main(int argc, char **argv)
 	}
 	uv_run(control.loop, UV_RUN_DEFAULT);
 	durable_free(&control);
+	control.histories = histories_free(control.histories);
 	control.owners = owners_free(control.owners);
 	control.sampler = sampler_free(control.sampler);
 	events_free(control.events);

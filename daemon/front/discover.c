@@ -121,8 +121,8 @@ static const char *const results[METHOD__N] = {
 	[METHOD_STATE_CHECK] = ("{id?: s, version?: i, state_bytes: i, same?: b, state_bytes_again?: i, differs_at?: i, report?: o~, outcome?: s, from?: i, to?: i, rung?: s,"
 				" sha256?: s, steps_us?: o, total_us?: i, globals?: {names: [s], count: i, bytes: i}, compiler?: {warnings: s}}"),
 	[METHOD_SCHEMA_GET] = "{id: s, version: i, state_version: i, state: a, structs: a}",
-	[METHOD_VERSION_LIST] = "{id: s, module?: s, current: i, versions: [$version]}",
-	[METHOD_VERSION_HISTORY] = ("{id: s, module?: s, current: i, total_versions: i, reloads: i, failed_reloads: i, rollbacks: i, returns: i, versions: ["
+	[METHOD_VERSION_LIST] = "{id: s, module?: s, destroyed_at?: i, current: i, versions: [$version]}",
+	[METHOD_VERSION_HISTORY] = ("{id: s, module?: s, destroyed_at?: i, current: i, total_versions: i, reloads: i, failed_reloads: i, rollbacks: i, returns: i, versions: ["
 				    "{version: i, sha256: s, bytes: i, state_version: i, loaded_at: i, first_loaded_at: i, loads: i, faults: i, quarantined?: s, author: i,"
 				    " origin: s, source_name?: s~, status: s, calls: i, failures: i, uptime_ms: i, crashes: i, rollbacks: i, refused: i, pause_us: i,"
 				    " state_bytes: i, saved: {at: i, state_bytes: i, acknowledged_since: i}~}]}"),

@@ -15,6 +15,7 @@
 #include "daemon/observe/events.h"
 #include "daemon/sandbox/durable_files.h"
 #include "daemon/sandbox/sandbox.h"
+#include "daemon/store/histories.h"
 #include "daemon/store/objects.h"
 #include "daemon/store/states.h"
 #include "daemon/store/storage.h"
@@ -128,6 +129,9 @@ struct write {
 	struct database_row row;         /* owns its spec */
 	struct blob *object;             /* a reference, or NULL */
 	int state_fd;                    /* a duplicate, or -1 */
+	struct blob *history;            /* kept before the row is deleted; a reference, or NULL */
+	bool drop_history;               /* of an earlier sandbox of this id */
+	char problem[HISTORY_PROBLEM_BYTES]; /* what was damaged of those kept; "": nothing */
 	struct tombstones *tombstones;   /* rows that an earlier write could not delete; owned */
 	void (*done)(struct sandbox *sb, const struct err *e);
 };
@@ -141,6 +145,11 @@ static void write_work(struct storage_job *job)
 		job->status = objects_put(dir, w->object, &job->err);
 	if (job->status == 0 && w->state_fd >= 0)
 		job->status = states_put(dir, w->state_fd, w->row.state_bytes, w->row.state_sha256, &job->err);
+	if (w->history)
+		job->status = histories_keep(w->control->histories, w->history->data, w->history->size, w->problem, &job->err);
+	else if (w->drop_history)
+		job->status = histories_drop(w->control->histories, w->row.id, &job->err);
+	tombstones_keep_histories(w->tombstones, w->control->histories);
 }
 
 static int write_row(struct storage_job *job, struct database *d)
@@ -148,7 +157,7 @@ static int write_row(struct storage_job *job, struct database *d)
 	struct write *w = (struct write *)job;
 
 	for (size_t i = 0; i < tombstones_count(w->tombstones); i++)
-		if (database_delete(d, tombstones_id(w->tombstones, i), &job->err) == -1)
+		if (tombstones_is_due(w->tombstones, i) && database_delete(d, tombstones_id(w->tombstones, i), &job->err) == -1)
 			return -1;
 	return w->delete_row ? database_delete(d, w->row.id, &job->err) : database_put(d, &w->row, &job->err);
 }
@@ -156,6 +165,7 @@ static int write_row(struct storage_job *job, struct database *d)
 static void write_free(struct write *w)
 {
 	blob_unref(w->object);
+	blob_unref(w->history);
 	fd_close(&w->state_fd);
 	free(w->row.spec);
 	tombstones_free(w->tombstones);
@@ -214,6 +224,8 @@ static void write_done(struct storage_job *job)
 
 	sb->disk.pending--;
 	files_writes(c, -1);
+	if (w->problem[0])
+		durable_problem(c, w->problem);
 	if (w->number > sb->disk.ended) {
 		sb->disk.ended = w->number;
 		if (!e)
@@ -326,6 +338,21 @@ void durable_create(struct sandbox *sb, void (*done)(struct sandbox *sb, const s
 	done(sb, &e);
 }
 
+/* What is to become of its history of versions, and of that of an earlier sandbox of its id. A create that failed leaves that as it is. */
+static int history_due(struct sandbox *sb, struct write *w, struct err *e)
+{
+	if (sb->versions.n == 0)
+		return 0;
+	w->drop_history = !sb->keep_history;
+	if (!sb->keep_history)
+		return 0;
+	sb->disk.history = sandbox_history_text(sb, clock_wall_ms(), e);
+	if (!sb->disk.history)
+		return -1;
+	w->history = blob_ref(sb->disk.history);
+	return 0;
+}
+
 void durable_forget(struct sandbox *sb, void (*done)(struct sandbox *sb, const struct err *e))
 {
 	struct write *w = NULL;
@@ -336,8 +363,11 @@ void durable_forget(struct sandbox *sb, void (*done)(struct sandbox *sb, const s
 		return;
 	}
 	w = write_new(sb, done);
-	if (!w) {
-		err_set(&e, ERR_INTERNAL, "no memory to delete the row of sandbox %s", sb->spec.id);
+	if (!w || history_due(sb, w, &e) < 0) {
+		if (w)
+			write_free(w);
+		else
+			err_set(&e, ERR_INTERNAL, "no memory to delete the row of sandbox %s", sb->spec.id);
 		done(sb, &e);
 		return;
 	}
@@ -576,4 +606,5 @@ void durable_fini(struct sandbox *sb)
 {
 	answers_give(sb);
 	fd_close(&sb->disk.state_fd);
+	sb->disk.history = blob_unref(sb->disk.history);
 }

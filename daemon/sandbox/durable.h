@@ -52,6 +52,7 @@ struct on_disk {
 	char state_refs[LIMIT_KEPT_STATES][SHA256_HEX_BYTES + 1]; /* files that stay on its account */
 	char objects[DURABLE_OBJECTS][SHA256_HEX_BYTES + 1]; /* referred to, in memory or in the row */
 	unsigned n_objects;
+	struct blob *history;    /* of its versions: it is being destroyed, and this is kept; else NULL */
 	struct held_answer *answers, **answers_end;
 };
 
@@ -83,7 +84,8 @@ void durable_state_gone(struct sandbox *sb);                 /* its file can't b
 bool durable_has_older(const struct sandbox *sb);            /* than the one that its life keeps */
 void durable_state_older(struct sandbox *sb);                /* that one is set aside, the older one is what its life keeps now */
 void durable_states_found(struct sandbox *sb);               /* its spec and its row's state are read */
-/* The row is deleted, then its objects and its state, as far as nothing else refers to them. e: not durable; it may come back. */
+/* Its history of versions is kept, if that was asked for, or the one that was kept of an earlier sandbox of its id is dropped; then the row is deleted,
+ * then its objects and its state, as far as nothing else refers to them. e: not durable; it may come back. */
 void durable_forget(struct sandbox *sb, void (*done)(struct sandbox *sb, const struct err *e));
 void durable_forgotten(struct sandbox *sb, bool ok); /* first thing in `done` */
 /* It was found in the spawner's table: its objects are counted; of a volatile one's, what is left over is removed. */

@@ -14,6 +14,7 @@
 #include "daemon/sandbox/registry.h"
 #include "daemon/sandbox/sandbox.h"
 #include "daemon/store/folder.h"
+#include "daemon/store/histories.h"
 #include "daemon/store/objects.h"
 #include "daemon/store/storage.h"
 #include "proto/log.h"
@@ -42,6 +43,8 @@ struct tombstones {
 		char id[LIMIT_ID_BYTES + 1];
 		char objects[DURABLE_OBJECTS][SHA256_HEX_BYTES + 1];
 		unsigned n_objects;
+		struct blob *history; /* kept before the row is deleted; a reference, or NULL */
+		bool is_not_due;      /* of a copy: that has failed */
 	} items[];
 };
 
@@ -77,7 +80,7 @@ void durable_free(struct control *c)
 		free(ref);
 	}
 	free(c->durable->to_remove.items);
-	free(c->durable->tombstones);
+	tombstones_free(c->durable->tombstones);
 	free(c->durable);
 	c->durable = NULL;
 }
@@ -427,6 +430,8 @@ void files_tombstone_add(struct sandbox *sb)
 	(void)snprintf(more->items[n].id, sizeof more->items[n].id, "%s", sb->spec.id);
 	memcpy(more->items[n].objects, sb->disk.objects, sizeof sb->disk.objects);
 	more->items[n].n_objects = sb->disk.n_objects;
+	more->items[n].history = sb->disk.history ? blob_ref(sb->disk.history) : NULL;
+	more->items[n].is_not_due = false;
 	sb->disk.n_objects = 0; /* the tombstone has them now */
 }
 
@@ -440,14 +445,36 @@ const char *tombstones_id(const struct tombstones *t, size_t i)
 	return t->items[i].id;
 }
 
+bool tombstones_is_due(const struct tombstones *t, size_t i)
+{
+	return !t->items[i].is_not_due;
+}
+
+void tombstones_keep_histories(struct tombstones *t, struct histories *h)
+{
+	for (size_t i = 0; i < tombstones_count(t); i++) {
+		char problem[HISTORY_PROBLEM_BYTES];
+		struct err e = ERR_INIT;
+		const struct blob *text = t->items[i].history;
+
+		if (text && histories_keep(h, text->data, text->size, problem, &e) == -1) {
+			log_warning("the row of %s stays: %s", t->items[i].id, e.text);
+			t->items[i].is_not_due = true;
+		}
+	}
+}
+
 void tombstones_free(struct tombstones *t)
 {
+	for (size_t i = 0; i < tombstones_count(t); i++)
+		blob_unref(t->items[i].history);
 	free(t);
 }
 
 /* The objects of a row that is replaced stay until the next start: rare, and safe. */
 static void tombstone_remove(struct durable *k, size_t i)
 {
+	blob_unref(k->tombstones->items[i].history);
 	memmove(&k->tombstones->items[i], &k->tombstones->items[i + 1], (k->tombstones->n - i - 1) * sizeof k->tombstones->items[0]);
 	k->tombstones->n--;
 }
@@ -465,6 +492,9 @@ struct tombstones *files_tombstones(struct control *c, const char *but_not)
 	copy = malloc(sizeof *copy + k->tombstones->n * sizeof copy->items[0]);
 	if (copy)
 		memcpy(copy, k->tombstones, sizeof *copy + k->tombstones->n * sizeof copy->items[0]);
+	for (size_t i = 0; i < tombstones_count(copy); i++)
+		if (copy->items[i].history)
+			(void)blob_ref(copy->items[i].history);
 	return copy;
 }
 
@@ -474,7 +504,7 @@ void files_tombstones_done(struct control *c, const struct tombstones *t)
 
 	for (size_t n = 0; n < tombstones_count(t); n++)
 		for (size_t i = tombstones_count(k->tombstones); i-- > 0;)
-			if (strcmp(k->tombstones->items[i].id, t->items[n].id) == 0) {
+			if (!t->items[n].is_not_due && strcmp(k->tombstones->items[i].id, t->items[n].id) == 0) {
 				for (unsigned j = 0; j < t->items[n].n_objects; j++)
 					ref_drop(c, t->items[n].objects[j], false);
 				tombstone_remove(k, i);

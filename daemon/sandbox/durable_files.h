@@ -22,6 +22,9 @@ struct tombstones *files_tombstones(struct control *c, const char *but_not); /* 
 void files_tombstones_done(struct control *c, const struct tombstones *t);   /* these are deleted */
 size_t tombstones_count(const struct tombstones *t); /* NULL ok */
 const char *tombstones_id(const struct tombstones *t, size_t i);
-void tombstones_free(struct tombstones *t);
+/* In the thread: a row whose history of versions can't be kept either stays for another time. */
+void tombstones_keep_histories(struct tombstones *t, struct histories *h);
+bool tombstones_is_due(const struct tombstones *t, size_t i);
+void tombstones_free(struct tombstones *t); /* NULL ok */
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What each version has done. Calls and time are counted by the sandbox; what came since the last look goes to the version that is current. */
+ * What each version has done, for who asks and for what stays when the sandbox is destroyed. Calls and time are counted by the sandbox; what came since the last look goes to the version that is current. */
 #include <string.h>
 
 #include "daemon/sandbox/sandbox.h"
+#include "daemon/store/blob.h"
 #include "proto/clock.h"
 
 void sandbox_account(struct sandbox *sb)
@@ -41,9 +42,10 @@ void sandbox_left(struct sandbox *sb, uint32_t version)
 	(void)left_states_add(&sb->left, &what, sb->state_fd);
 }
 
-static void version_history_json(const struct sandbox *sb, const struct version *item, struct json_out *o)
+/* `saved`: nothing of a destroyed sandbox can be gone back to. */
+static void version_history_json(const struct sandbox *sb, const struct version *item, bool is_destroyed, struct json_out *o)
 {
-	const struct left_state *left = left_states_find(&sb->left, item->number);
+	const struct left_state *left = is_destroyed ? NULL : left_states_find(&sb->left, item->number);
 
 	json_out_object(o, NULL);
 	version_members_json(item, versions_status(&sb->versions, item), o);
@@ -60,36 +62,66 @@ static void version_history_json(const struct sandbox *sb, const struct version 
 	json_out_object_end(o);
 }
 
-const struct rpc_done *sandbox_version_history(struct sandbox *sb, struct rpc_request *r)
+/* What both answers begin with. */
+static void head_json(const struct sandbox *sb, int64_t destroyed_at_ms, struct json_out *o)
 {
-	const struct versions *v = &sb->versions;
 	struct json_span name = { 0 };
-	struct buf b = BUF_INIT;
-	struct json_out o = json_out_to(&b);
-	const struct rpc_done *done;
-	struct err e = ERR_INIT;
 
-	sandbox_account(sb);
 	if (sb->module)
 		name = json_get((struct json_span){ sb->module, strlen(sb->module) }, "name");
+	json_out_text(o, "id", sb->spec.id);
+	if (name.at)
+		json_out_raw(o, "module", name.at, name.size);
+	if (destroyed_at_ms)
+		json_out_i64(o, "destroyed_at", destroyed_at_ms);
+	json_out_u64(o, "current", sb->versions.current);
+}
+
+void sandbox_version_list_json(const struct sandbox *sb, int64_t destroyed_at_ms, struct json_out *o, const char *key)
+{
+	json_out_object(o, key);
+	head_json(sb, destroyed_at_ms, o);
+	versions_json(&sb->versions, o, "versions");
+	json_out_object_end(o);
+}
+
+void sandbox_version_history_json(struct sandbox *sb, int64_t destroyed_at_ms, struct json_out *o, const char *key)
+{
+	const struct versions *v = &sb->versions;
+
+	sandbox_account(sb);
+	json_out_object(o, key);
+	head_json(sb, destroyed_at_ms, o);
+	json_out_u64(o, "total_versions", v->last_number);
+	json_out_u64(o, "reloads", v->reloads);
+	json_out_u64(o, "failed_reloads", v->failed_reloads);
+	json_out_u64(o, "rollbacks", v->rollbacks);
+	json_out_u64(o, "returns", v->returns);
+	json_out_array(o, "versions");
+	for (size_t i = v->n; i-- > 0;)
+		version_history_json(sb, &v->items[i], destroyed_at_ms != 0, o);
+	json_out_array_end(o);
+	json_out_object_end(o);
+}
+
+struct blob *sandbox_history_text(struct sandbox *sb, int64_t destroyed_at_ms, struct err *e)
+{
+	struct buf b = BUF_INIT;
+	struct json_out o = json_out_to(&b);
+	struct blob *text = NULL;
+
 	json_out_object(&o, NULL);
 	json_out_text(&o, "id", sb->spec.id);
-	if (name.at)
-		json_out_raw(&o, "module", name.at, name.size);
-	json_out_u64(&o, "current", v->current);
-	json_out_u64(&o, "total_versions", v->last_number);
-	json_out_u64(&o, "reloads", v->reloads);
-	json_out_u64(&o, "failed_reloads", v->failed_reloads);
-	json_out_u64(&o, "rollbacks", v->rollbacks);
-	json_out_u64(&o, "returns", v->returns);
-	json_out_array(&o, "versions");
-	for (size_t i = v->n; i-- > 0;)
-		version_history_json(sb, &v->items[i], &o);
-	json_out_array_end(&o);
+	json_out_u64(&o, "owner", sb->spec.owner);
+	json_out_i64(&o, "destroyed_at", destroyed_at_ms);
+	sandbox_version_list_json(sb, destroyed_at_ms, &o, "list");
+	sandbox_version_history_json(sb, destroyed_at_ms, &o, "history");
 	json_out_object_end(&o);
 	if (b.failed)
-		err_set(&e, ERR_INTERNAL, "no memory for the result");
-	done = b.failed ? rpc_error(r, &e, NULL) : rpc_result_raw(r, buf_text(&b), b.size);
-	buf_fini(&b);
-	return done;
+		buf_fini(&b);
+	else
+		text = blob_new(b.data, b.size);
+	if (!text)
+		(void)err_set(e, ERR_INTERNAL, "no memory for the history of versions of sandbox %s", sb->spec.id);
+	return text;
 }

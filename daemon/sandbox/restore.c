@@ -85,7 +85,7 @@ static struct sandbox *row_sandbox(struct control *c, const struct database_row 
 		err_set(&e, ERR_IO, "its text is of another sandbox");
 	if (e.code == ERR_OK) {
 		sb->has_candidate = false;
-		sb->was_gone = sb->booting = false;
+		sb->was_gone = sb->booting = sb->keep_history = false;
 		sb->spec.persist = true;
 		sb->spec.created_at_ms = row->created_at_ms;
 		sb->disk.has_row = true;

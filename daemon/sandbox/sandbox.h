@@ -311,6 +311,7 @@ struct sandbox {
 	bool gone;                       /* out of the registry */
 	bool booting;                    /* the registry's row is held by the spawner, and no life of it has begun yet (sandbox_boot) */
 	bool not_held;                   /* the spawner could not take it when it came back from the registry: HOLD is still to come (sandbox_start) */
+	bool keep_history;               /* the destroy that was asked for keeps its history of versions */
 	bool forgetting, was_gone;       /* being removed from everywhere; an earlier control had begun that */
 	struct rpc_request *gone_request; /* answered when nothing is left */
 	bool gone_ok;
@@ -412,7 +413,10 @@ void sandbox_account(struct sandbox *sb);
 void sandbox_account_exit(struct sandbox *sb); /* its process has ended (last_exit) */
 /* At a commit, while state_fd is the sealed state that `version` was left with. */
 void sandbox_left(struct sandbox *sb, uint32_t version);
-const struct rpc_done *sandbox_version_history(struct sandbox *sb, struct rpc_request *r);
+/* destroyed_at_ms: what is kept of one that is destroyed; 0: it is there. */
+void sandbox_version_list_json(const struct sandbox *sb, int64_t destroyed_at_ms, struct json_out *o, const char *key);
+void sandbox_version_history_json(struct sandbox *sb, int64_t destroyed_at_ms, struct json_out *o, const char *key);
+struct blob *sandbox_history_text(struct sandbox *sb, int64_t destroyed_at_ms, struct err *e); /* as histories.h has it; NULL with err */
 
 /* ---- look.c ---- */
 const struct rpc_done *look_get(struct sandbox *sb, struct rpc_request *r);

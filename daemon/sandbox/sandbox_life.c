@@ -391,6 +391,8 @@ static bool request_take(struct sandbox *sb, enum life_event_type type, bool kee
 		return false;
 	explain_step(sb, &was, &ev, &a);
 	sb->asked_restarts += type == LIFE_RESTART;
+	if (type == LIFE_DESTROY)
+		sb->keep_history = r && rpc_method(r) == &methods[METHOD_SANDBOX_DESTROY] && rpc_bool(r, "keep_history", false);
 	if (type <= LIFE_DESTROY) {
 		sandbox_error_none(sb, SANDBOX_ERROR_START);
 		sb->failure_step[0] = '\0';

@@ -442,6 +442,8 @@ char *spec_text(const struct sandbox *sb, enum spec_form form, size_t *ret_size,
 	json_out_text(&o, "state_from", form != SPEC_PROMOTED ? sb->state_from : sb->reload.from_saved ? "saved" : "reload");
 	if (sb->forgetting)
 		json_out_bool(&o, "gone", true);
+	if (sb->keep_history)
+		json_out_bool(&o, "keep_history", true);
 	if (sb->booting)
 		json_out_bool(&o, "boot", sb->disk.wanted);
 	json_out_bool(&o, "resting", sb->resting);
@@ -669,6 +671,7 @@ int spec_load(struct sandbox *sb, const char *json, size_t size, struct err *e)
 	}
 	s->persist = !json_get(top, "persist").at || json_type(json_get(top, "persist")) == 't';
 	sb->was_gone = json_type(json_get(top, "gone")) == 't';
+	sb->keep_history = json_type(json_get(top, "keep_history")) == 't';
 	kept_there_load(&sb->disk, json_get(top, "kept_on_disk"));
 	older_states_load(&sb->disk, top);
 	checkpoint_load(sb, top);

@@ -25,13 +25,14 @@ static struct file_name name_with(const char *sha256, const char *suffix)
 	return n;
 }
 
-/* Which of the two points of a step: `what` names the kind. */
-static enum fault_point point_of(const char *what, enum fault_point object, enum fault_point state)
+/* Which of the three points of a step: `what` names the kind. */
+static enum fault_point point_of(const char *what, enum fault_point object, enum fault_point state, enum fault_point history)
 {
-	return strcmp(what, "state") == 0 ? state : object;
+	return strcmp(what, "state") == 0 ? state : strcmp(what, "history") == 0 ? history : object;
 }
 
-#define FAULT_OF(what, step) (__builtin_expect(fault_on, 0) && fault_pass(point_of(what, FAULT_OBJECT_##step, FAULT_STATE_##step)))
+#define FAULT_OF(what, step) \
+	(__builtin_expect(fault_on, 0) && fault_pass(point_of(what, FAULT_OBJECT_##step, FAULT_STATE_##step, FAULT_HISTORY_##step)))
 
 bool folder_is_hash(const char *name)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A folder of the state folder whose files are named by the SHA-256 of their bytes: objects/ and states/. A file under its hash is
+ * A folder of the state folder whose files are named by a SHA-256: objects/ and states/ by that of their bytes, histories/ by that of an id. A file under its hash is
  * either whole or damaged, never half-written: a writer fills HASH.tmp, makes it durable and renames it. What is found damaged, or isn't
  * a regular file at all, is renamed to HASH.damaged and stays for the administrator. Left-over HASH.tmp files are a killed predecessor's:
  * the next writer of that hash or folder_collect removes them. No path of a client comes here; names are checked hashes, links
@@ -16,6 +16,7 @@
 
 #define FOLDER_OBJECTS "objects"
 #define FOLDER_STATES  "states"
+#define FOLDER_HISTORIES "histories"
 
 bool folder_is_hash(const char *name);
 int folder_open(int state_dir_fd, const char *folder); /* -1 with errno */

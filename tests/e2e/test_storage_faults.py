@@ -24,7 +24,7 @@ AT_ONCE = 4
 ANSWER_S = 20 * MULTIPLIER  # no request may stay unanswered
 IMAGES = [read(COUNTER1), read(COUNTER2)]
 SHAS = [hashlib.sha256(i).hexdigest() for i in IMAGES]
-STORAGE = ("object.", "state.", "file.", "registry.", "events.", "log.", "place.", "spec.", "outcomes.")
+STORAGE = ("object.", "state.", "file.", "history.", "registry.", "events.", "log.", "place.", "spec.", "outcomes.")
 ROWS = re.findall(r'^X\(\w+, +"([a-z.]+)", +(\w+), +([01])\)', read(os.path.join(TOP, "proto/fault_points.def")).decode(), re.M)
 POINTS = {name: may_fail == "1" for name, _, may_fail in ROWS if name.startswith(STORAGE)}
 FAULTS = ("error:ENOSPC", "error:EIO", "kill")
@@ -41,6 +41,7 @@ SWEPT = {
     "stop": (*EACH, "state.open", "state.write", "state.fsync", "state.rename", "state.dirsync", "state.kept"),
     "restart": (*EACH, "state.open", "state.write", "state.fsync", "state.rename", "state.dirsync", "state.kept", "object.read", "place.open"),
     "destroy": (*EACH, "file.unlink"),
+    "destroy_keep": (*EACH, "history.open", "history.write", "history.fsync", "history.rename", "history.dirsync"),
     "start": (*EACH, "state.read", "object.read", "place.open", "place.write"),
     "group": (*EACH, "object.fsync", "state.write", "place.open"),
     "boot": ("registry.open", "object.read", "state.read", "place.open", "events.open", "events.fsync", "outcomes.map"),
@@ -174,6 +175,13 @@ class Destroy(Change):
         return self.one(w, "a", lambda c: c.destroy("a") and None, up=None)
 
 
+class DestroyKeep(Destroy):
+    """Its history of versions is kept before its row goes: whatever fails, it is there or that is (Faulted.told_or_kept)."""
+
+    def run(self, w):
+        return self.one(w, "a", lambda c: c.rpc("sandbox.destroy", id="a", keep_history=True) and None, up=None)
+
+
 class Start(Change):
     """From a state that lies on disk only."""
 
@@ -232,7 +240,7 @@ class Boot(Change):
         return "done"
 
 
-CHANGES = {"create": Create(), "reload": Reload(), "stop": Stop(), "restart": Restart(), "destroy": Destroy(), "start": Start(), "group": Group(),
+CHANGES = {"create": Create(), "reload": Reload(), "stop": Stop(), "restart": Restart(), "destroy": Destroy(), "destroy_keep": DestroyKeep(), "start": Start(), "group": Group(),
            "boot": Boot()}
 
 
@@ -420,10 +428,22 @@ class Faulted:
             self.expect({n.split("/")[0] for n in w.daemon.objects()} == set(w.told), "objects of hosts: %r" % w.daemon.objects())
             self.expect(not [n for n in w.daemon.objects() if n.endswith(".so")], "objects of hosts: %r" % w.daemon.objects())
 
+    def told_or_kept(self, c):
+        """After a destroy that keeps the history."""
+        if "a" in c.ids():
+            return
+        try:
+            kept = [v["sha256"] for v in c.rpc("version.list", id="a")["versions"]]
+        except RpcError as e:
+            kept = e
+        self.expect(kept == [SHAS[0]], "the sandbox is gone, and what is kept of it is %s" % kept)
+
     def after_the_crash(self, w):
         w.settle()
         self.as_told(w)
         with w.client() as c:
+            if self.change is CHANGES["destroy_keep"]:
+                self.told_or_kept(c)
             self.expect(c.rpc("daemon.info")["registry"]["problems"] == [], "problems: %r" % c.rpc("daemon.info")["registry"])
             wanted = self.objects_wanted(c)
             with contextlib.suppress(AssertionError):
@@ -465,7 +485,7 @@ class Sweep(unittest.TestCase):
         self.sweep("create", "reload", "stop")
 
     def test_more_changes(self):
-        self.sweep("restart", "destroy", "start", "group")
+        self.sweep("restart", "destroy", "destroy_keep", "start", "group")
 
     def test_start_of_the_daemon(self):
         self.sweep("boot")

@@ -11,7 +11,7 @@ from harness import COUNTER1, COUNTER2, Closed, OwnCase, RpcError, main, module,
 from test_storage_faults import POINTS, SHAS, SWEPT, World, crash
 
 ERROR, KILL = "error:EIO", "kill"
-RARE = {"file.aside", "registry.aside", "registry.checkpoint", "events.rotate", "log.rotate", "log.write"}
+RARE = {"file.aside", "history.read", "history.unlink", "registry.aside", "registry.checkpoint", "events.rotate", "log.rotate", "log.write"}
 
 
 class Rare(OwnCase):
@@ -290,6 +290,60 @@ class Rare(OwnCase):
             return log["lines"][-1]["text"].startswith("flood line 1999 ") and size - unknown <= known <= size
 
         wait_for(accounted, "every byte to be kept or counted")
+
+
+    # ---- history.read, history.unlink ----
+
+    def kept(self, w):
+        """One that was destroyed, with its history kept; and one of the same id that is there."""
+        w.create("a")
+        with w.client() as c:
+            c.rpc("sandbox.destroy", id="a", keep_history=True)
+        del w.told["a"]
+
+    def shown(self, w):
+        """The hashes that are kept of a; or the error, or None when control was killed."""
+        said = []
+        answer = w.change(lambda c: said.append([v["sha256"] for v in c.rpc("version.list", id="a")["versions"]]), ["a"])
+        return said[0] if said else answer
+
+    def test_a_kept_history_that_cannot_be_read(self):
+        self.each(self.unreadable_history)
+
+    def unreadable_history(self, w, fault):
+        self.kept(w)
+        w.again(["history.read=%s:1" % fault])
+        answer = self.shown(w)
+        self.happened(w, "history.read", fault)
+        if fault == ERROR:
+            self.assertEqual(answer.code, "io_error")
+            self.assertIn("Input/output error", str(answer))
+        else:
+            self.assertIsNone(answer)
+        self.assertEqual(self.shown(w), [SHAS[0]])  # nothing was wrong with it
+
+    def test_a_kept_history_that_cannot_be_dropped(self):
+        self.each(self.history_stays)
+
+    def history_stays(self, w, fault):
+        """Its id is destroyed again, now without keeping: that is told as not durable, or done by the next control."""
+        self.kept(w)
+        w.again(["history.unlink=%s:1" % fault])
+        w.create("a")
+        answer = w.change(lambda c: c.destroy("a") and None, ["a"])
+        self.happened(w, "history.unlink", fault)
+        if fault == ERROR:
+            self.assertEqual(answer.code, "io_error")
+            self.assertIn("Input/output error", str(answer))
+            w.create("a")
+            with w.client() as c:
+                c.destroy("a")
+        else:
+            self.assertIsNone(answer)
+            w.settle()
+        with w.client() as c:
+            self.assertEqual(c.ids(), [])
+        self.assertEqual(self.shown(w).code, "not_found")
 
 
 class All(OwnCase):

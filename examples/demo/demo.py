@@ -194,14 +194,19 @@ def reloads_under_load(daemon, objects):
     return count
 
 
+def answer(client, sandbox):
+    while True:
+        reply = client.request("sandbox.call", id=sandbox, function="get")
+        if reply.get("error", {}).get("data", {}).get("code") != "crashed":  # else it was sent to the process that died
+            return reply
+
+
 def kill_host(daemon, count):
     before = daemon.info()
     started = time.monotonic()
     os.kill(before["pid"], signal.SIGKILL)
     client = daemon.connect()
-    reply = client.call("get")
-    while reply.get("error", {}).get("data", {}).get("code") == "crashed":  # it was sent to the process that died
-        reply = client.call("get")
+    reply = answer(client, "counter")
     took_ms = (time.monotonic() - started) * 1000
     client.close()
     info = daemon.info()
@@ -259,6 +264,40 @@ def rollback(daemon, v2):
     client.close()
 
 
+def replacement(daemon, v2):
+    before = daemon.info()
+    daemon.ctl("reload", "counter", v2, "--mode", "replace")
+    after = daemon.info()
+    check(after["pid"] != before["pid"] and after["restart_count"] == before["restart_count"], "another process took over, and nothing was restarted")
+    client = daemon.connect()
+    check(client.call("get")["result"]["result"]["count"] == 7, "with the count: 7")
+    client.close()
+    daemon.ctl("rollback", "counter")
+
+
+def nothing_lost(daemon, v1):
+    """Saved before each reply: what was acknowledged outlives whatever kills the process."""
+    daemon.ctl("create", "safe", v1, "--checkpoint", "call")
+    for _ in range(3):
+        daemon.ctl("call", "safe", "increment", quiet=True)
+    os.kill(json.loads(daemon.ctl("--json", "info", "safe", quiet=True))["pid"], signal.SIGKILL)
+    client = daemon.connect()
+    reply = answer(client, "safe")
+    client.close()
+    check(reply["result"]["result"]["count"] == 3, "3 increments were acknowledged, and 3 are there after SIGKILL")
+    daemon.ctl("update", "safe", "--limits", '{"max_file_size": 1048576}')
+    daemon.ctl("destroy", "safe", quiet=True)
+
+
+def upgrade(daemon):
+    before, pid = daemon.info(), daemon.process.pid
+    daemon.ctl("upgrade")
+    after = daemon.info()
+    check(daemon.process.poll() is None and json.loads(daemon.ctl("--json", "daemon-info", quiet=True))["upgrades"] == 1,
+          "the program in pid %d was replaced by the one that is installed" % pid)
+    check((after["pid"], after["generation"]) == (before["pid"], before["generation"]), "the sandbox runs on in its process, %d" % after["pid"])
+
+
 def run(daemon):
     v1, v2 = os.path.join(COUNTER, "counter_v1.c"), os.path.join(COUNTER, "counter_v2.c")
     headline("Create a sandbox from C source: compiled by a job of another user, checked, started")
@@ -284,6 +323,15 @@ def run(daemon):
 
     headline("Reload, and roll back")
     rollback(daemon, v2)
+
+    headline("Reload it by a second process, which takes over")
+    replacement(daemon, v2)
+
+    headline("A sandbox that saves its state before each reply, killed; and one of its limits changed while it runs")
+    nothing_lost(daemon, v1)
+
+    headline("Upgrade the daemon under it")
+    upgrade(daemon)
 
     headline("What sandboxd knows")
     daemon.ctl("versions", "counter")

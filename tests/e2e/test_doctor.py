@@ -118,7 +118,7 @@ class Doctor(Case):
         seen = self.client.rpc("daemon.doctor")["capacity"]
         self.assertEqual(seen["present"], 0)
         self.assertIn(seen["limited_by"], ("open files", "max_sandboxes"))
-        fit = (seen["open_files"] - 128) // 7
+        fit = (seen["open_files"] - 128) // 8
         self.assertEqual(seen["sandboxes"], min(fit, seen["max_sandboxes"]))
 
     def test_its_client_goes(self):

@@ -4,7 +4,7 @@
 be an older generation's words is passed over. The daemon and all other sandboxes never notice."""
 from harness import Case, RpcError, main, module, wait_for
 
-REPORT, READY, FAILED, REPLY, STATUS, REHEARSED, QUIESCED, SAVED, LOADED, COMMITTED, UNLOADED, ABORTED, STOPPED, DEATH, CAST_ENDED, ALIVE, PREPARED, SHOWN = range(64, 82)
+REPORT, READY, FAILED, REPLY, STATUS, REHEARSED, QUIESCED, SAVED, LOADED, COMMITTED, UNLOADED, ABORTED, STOPPED, DEATH, CAST_ENDED, ALIVE, PREPARED, SHOWN, STAGED = range(64, 83)
 BEGIN, CALL = 1, 3
 BODY_FD = 1
 
@@ -109,7 +109,7 @@ class Forged(Case):
         self.is_killed(lambda: self.forge(n_fds=8))
 
     def test_type_out_of_range(self):
-        self.is_killed(lambda: self.forge(type=SHOWN + 1), "type")
+        self.is_killed(lambda: self.forge(type=STAGED + 1), "type")
 
     def failed_calls(self):
         return [e for e in self.client.events("bad") if e["type"] == "call.failed"]

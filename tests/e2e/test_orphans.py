@@ -26,6 +26,7 @@ class Orphans(Case):
         self.create("high", limits={"max_processes": 60})
         self.client.call("n", "orphans", n=ORPHANS)
         slowest = calls = made = 0
+        end = time.monotonic() + 10 * MULTIPLIER
         while True:
             began, before = time.monotonic(), made
             made = self.client.call("n", "made")["made"]

@@ -288,6 +288,17 @@ static int limits_write(struct cgroups *g, const char *leaf, const struct cgroup
 	return 0;
 }
 
+/* It is gone, and one of its name is somebody else's. */
+static void left_forget(struct cgroups *g, const char *leaf)
+{
+	for (struct cgroup_left **at = &g->left, *l; (l = *at); at = &l->next)
+		if (strcmp(l->leaf, leaf) == 0) {
+			*at = l->next;
+			free(l);
+			return;
+		}
+}
+
 int cgroup_make(struct cgroups *g, const char *leaf, const struct cgroup_limits *limits)
 {
 	int fd = -1, saved;
@@ -296,8 +307,13 @@ int cgroup_make(struct cgroups *g, const char *leaf, const struct cgroup_limits 
 		errno = ENOENT;
 		return -1;
 	}
+	/* One of that name is an earlier daemon's: whoever lives in it must not share it. */
+	if (mkdirat(g->dir_fd, leaf, 0755) == -1 &&
+		(errno != EEXIST || unlinkat(g->dir_fd, leaf, AT_REMOVEDIR) == -1 || mkdirat(g->dir_fd, leaf, 0755) == -1))
+		return -1;
+	left_forget(g, leaf);
 	/* Whatever the umask is: control reads there what is used. */
-	if ((mkdirat(g->dir_fd, leaf, 0755) == -1 && errno != EEXIST) || fchmodat(g->dir_fd, leaf, 0755, 0) == -1)
+	if (fchmodat(g->dir_fd, leaf, 0755, 0) == -1)
 		return -1;
 	if (limits_write(g, leaf, limits) == 0)
 		fd = openat(g->dir_fd, leaf, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);

@@ -4,7 +4,7 @@
  * the daemon, whose own processes stand in a leaf too (a folder with processes of its own can't hand controllers on).
  *
  *   <delegated>/daemon                      spawner, control, zygotes, compile jobs
- *   <delegated>/<sandbox>@<generation>      a host and all that it forks; of one that was made in advance, spare@<n>
+ *   <delegated>/<sandbox>@<generation>      a host and all that it forks; of one that was made in advance, +spare@<n>
  *
  * A folder that nobody has delegated is never written to. Spawner only; single-threaded. */
 #ifndef SANDBOXD_CGROUPS_H

@@ -53,9 +53,14 @@ static uint32_t rlimits_set(const struct entry *entry, const struct host_limits 
 
 	for (size_t i = 0; i < sizeof rlimit_rows / sizeof *rlimit_rows; i++) {
 		const struct rlimit_row *row = &rlimit_rows[i];
-		struct rlimit to = { row_value(limits, row), row_value(limits, row) };
+		struct rlimit to = { row_value(limits, row), row_value(limits, row) }, now;
 
-		if (row_value(&entry->limits, row) == row_value(limits, row) || prlimit(entry->pid, row->resource, &to, NULL) == 0)
+		if (row_value(&entry->limits, row) == row_value(limits, row))
+			continue;
+		/* One that its birth left out would count what isn't the sandbox's: all processes of a user, say. */
+		if (prlimit(entry->pid, row->resource, NULL, &now) == 0 && now.rlim_cur > row_value(&entry->limits, row))
+			errno = EOPNOTSUPP;
+		else if (prlimit(entry->pid, row->resource, &to, NULL) == 0)
 			continue;
 		failed |= row->bit;
 		*ret_errno = errno;

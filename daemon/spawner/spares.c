@@ -21,7 +21,7 @@
 #include "proto/log.h"
 
 #define FOLDER_ROOM 32
-#define SPARE_LEAF  "spare" /* and its number */
+#define SPARE_LEAF  "+spare" /* and its number; no sandbox has such a name */
 
 static const struct spare nothing = { .uid = (uid_t)-1, .fds = { -1, -1, -1 }, .listener_fd = -1 };
 

@@ -31,7 +31,7 @@ int spawner_take_uid(struct spawner *sp, uid_t *ret_uid, struct err *e)
 {
 	uid_t first;
 
-	*ret_uid = sp->is_root ? 0 : geteuid();
+	*ret_uid = sp->is_root ? (uid_t)-1 : geteuid(); /* -1 stays where it fails: callers give back what they find there */
 	if (!sp->is_root || uids_take(&sp->uids, ret_uid))
 		return 0;
 	if (slices_lock(&sp->slices, &first, e) == -1 || uids_add(&sp->uids, first, LIMIT_UIDS_PER_SLICE, e) == -1)

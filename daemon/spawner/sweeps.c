@@ -76,8 +76,18 @@ static void wait_again(struct sweeps *s, uid_t uid)
 
 void sweeps_add(struct sweeps *s, uid_t uid, int64_t now_ms)
 {
+	if (uid == 0 || uid == (uid_t)-1)
+		return; /* kill(-1) of root's would be everybody */
 	wait_again(s, uid);
 	go_on(s, now_ms);
+}
+
+bool sweeps_rest(const struct sweeps *s)
+{
+	for (size_t i = 0; i < SWEEPS_AT_ONCE; i++)
+		if (s->at_work[i].pid != 0)
+			return false;
+	return true;
 }
 
 bool sweeps_reaped(struct sweeps *s, struct uids *free_uids, pid_t pid, int status, int64_t now_ms)

@@ -29,6 +29,7 @@ struct sweeps {
 void sweeps_fini(struct sweeps *s);
 void sweeps_add(struct sweeps *s, uid_t uid, int64_t now_ms);
 /* A child has ended: true when it was a sweeper; the uid goes to `free`, or waits again. */
+bool sweeps_rest(const struct sweeps *s); /* no sweep is at work */
 bool sweeps_reaped(struct sweeps *s, struct uids *free, pid_t pid, int status, int64_t now_ms);
 void sweeps_timer(struct sweeps *s, int64_t now_ms);
 

@@ -104,14 +104,47 @@ static int names_read(int folder_fd, const char *shown, struct names *names, str
 }
 
 /* What is granted is there, is no link, and isn't the daemon's own. */
+/* The same path without links; of what isn't there yet, the part that is. */
+static void path_real(char *path, size_t room)
+{
+	char there[PATH_MAX], real[PATH_MAX];
+	size_t length = strlen(path);
+
+	(void)snprintf(there, sizeof there, "%s", path);
+	while (length > 1 && !realpath(there, real)) {
+		while (length > 1 && there[length - 1] != '/')
+			length--;
+		while (length > 1 && there[length - 1] == '/')
+			length--;
+		there[length] = '\0';
+	}
+	if (length <= 1 || strlen(real) + strlen(path + length) >= room)
+		return;
+	(void)snprintf(there, sizeof there, "%s", path + length);
+	memcpy(path, real, strlen(real) + 1);
+	memcpy(path + strlen(real), there, strlen(there) + 1);
+}
+
+/* The daemon's own folders may be named by links; a granted path has none. */
+static const struct config *real_folders(const struct config *c)
+{
+	static struct config real;
+
+	real = *c;
+	path_real(real.state_dir, sizeof real.state_dir);
+	path_real(real.runtime_dir, sizeof real.runtime_dir);
+	path_real(real.socket_path, sizeof real.socket_path);
+	return &real;
+}
+
 static int path_check(void *ctx, const char *path, struct err *e)
 {
 	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
 	autoclose int fd = -1;
 	struct stat st;
 
-	if (config_meets(ctx, path))
-		return err_set(e, ERR_BAD_PARAM, "it meets %s of the daemon itself", config_meets(ctx, path));
+	if (config_meets(ctx, path) || config_meets(real_folders(ctx), path))
+		return err_set(e, ERR_BAD_PARAM, "it meets %s of the daemon itself", config_meets(ctx, path) ? config_meets(ctx, path) : config_meets(real_folders(ctx), path));
 	fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
 	if (fd == -1 && errno == ELOOP)
 		return err_set(e, ERR_BAD_PARAM, "a part of it is a symbolic link: name where it leads to");

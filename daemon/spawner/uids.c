@@ -49,6 +49,8 @@ bool uids_take(struct uids *u, uid_t *ret_uid)
 
 void uids_give(struct uids *u, uid_t uid)
 {
+	if (uid == 0 || uid == (uid_t)-1)
+		return; /* whatever went wrong: no host gets it */
 	assert(u->n_free < u->room);
 	u->ring[(u->head + u->n_free) % u->room] = uid;
 	u->n_free++;

@@ -274,7 +274,7 @@ static bool all_has_ended(struct spawner *sp)
 	for (size_t i = 0; i < LIMIT_JOBS; i++)
 		if (sp->jobs[i].state != JOB_FREE)
 			return false;
-	return sp->table.n_unwanted == 0 && zygotes_drained(sp); /* second processes have a user each, which the new program would lose */
+	return sp->table.n_unwanted == 0 && sweeps_rest(&sp->sweeps) && zygotes_drained(sp); /* second processes have a user each, which the new program would lose */
 }
 
 static int crossing_set(const int *fds, size_t n, bool crosses)

@@ -186,6 +186,12 @@ static void head_take(struct spawner *sp, const struct handover_head *h)
 	sp->denials.dropped = h->denials_dropped;
 }
 
+/* Nobody else's is given to a host, or swept, whatever the program before had in its table. */
+static bool uid_is_ours(const struct handover_head *h, uint32_t uid)
+{
+	return uid >= h->uid_first && uid - h->uid_first < h->slices * LIMIT_UIDS_PER_SLICE;
+}
+
 static int uids_take_over(struct spawner *sp, const struct handover *h, struct err *e)
 {
 	uint32_t room = h->head->uids_room;
@@ -197,7 +203,8 @@ static int uids_take_over(struct spawner *sp, const struct handover *h, struct e
 	sp->uids.head = 0;
 	sp->uids.n_free = 0;
 	for (uint32_t i = 0; i < h->head->n_uids; i++)
-		uids_give(&sp->uids, h->uids[i]);
+		if (uid_is_ours(h->head, h->uids[i]))
+			uids_give(&sp->uids, h->uids[i]);
 	return 0;
 }
 
@@ -282,6 +289,7 @@ int upgrade_take_over(struct spawner *sp, const struct config *c, const struct h
 	cgroups_take_over(&sp->cgroups, h->head->fds[HANDOVER_CGROUP], h->head->cgroups_has, h->head->cgroup_dir, h->head->cgroup_why);
 	cgroups_sweep(&sp->cgroups, leaf_is_held, &sp->table);
 	for (uint32_t i = 0; i < h->head->n_sweeps; i++)
-		sweeps_add(&sp->sweeps, h->sweeps[i], now_ms);
+		if (uid_is_ours(h->head, h->sweeps[i]))
+			sweeps_add(&sp->sweeps, h->sweeps[i], now_ms);
 	return 0;
 }

@@ -137,7 +137,7 @@ struct results {
 static struct results results_of(const struct policy *p, int abi)
 {
 	char rw[64];
-	const struct landlock_folder folders[] = { { folder, LANDLOCK_READ_ONLY }, { rw, LANDLOCK_READ_WRITE } };
+	const struct landlock_folder folders[] = { { folder, LANDLOCK_READ_ONLY, false }, { rw, LANDLOCK_READ_WRITE, true } };
 	struct landlock_ruleset r;
 	struct results results = { 0 };
 	struct err e = ERR_INIT;
@@ -259,7 +259,7 @@ END_TEST
 
 START_TEST(errors)
 {
-	const struct landlock_folder nowhere = { "/nowhere/at/all", LANDLOCK_READ_ONLY };
+	const struct landlock_folder nowhere = { "/nowhere/at/all", LANDLOCK_READ_ONLY, false };
 	struct landlock_ruleset r;
 	struct err e = ERR_INIT;
 

@@ -187,6 +187,10 @@ static int step_user(struct zygote *z)
 {
 	uint32_t uid = z->request.uid;
 
+	if (uid == 0) {
+		errno = EINVAL;
+		return -1;
+	}
 	if (syscall(SYS_setresgid, uid, uid, uid) == -1)
 		return -1;
 	return (int)syscall(SYS_setresuid, uid, uid, uid);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -79,7 +80,8 @@ static size_t attr_size(int abi)
 
 static int add_folder(const struct landlock_ruleset *r, const struct landlock_folder *folder, struct err *e)
 {
-	autoclose int fd = open(folder->path, O_PATH | O_CLOEXEC);
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = folder->is_granted ? RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS : 0 };
+	autoclose int fd = (int)syscall(SYS_openat2, AT_FDCWD, folder->path, &how, sizeof how);
 	struct ll_path_beneath_attr rule = { .allowed_access = folder->rights & r->fs, .parent_fd = fd };
 	struct stat st;
 

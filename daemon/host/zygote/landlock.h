@@ -22,6 +22,7 @@
 struct landlock_folder {
 	const char *path;
 	uint64_t rights; /* LL_FS_*; those that aren't handled mean nothing */
+	bool is_granted; /* by the administrator: no part of the path may be a link by now, which a module may have made */
 };
 
 struct landlock_ruleset {

@@ -158,24 +158,44 @@ static int by_path(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* Below the template root, where what was attached before may hold links that a module made: none is followed. */
+static int place_open(int root_fd, const char *name)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+
+	return (int)syscall(SYS_openat2, root_fd, name, &how, sizeof how);
+}
+
 /* Where it is to hang: the parts that aren't there yet are the template root's own. */
 static int place_make(int root_fd, const char *path, bool is_folder)
 {
-	char name[LIMIT_PATH_BYTES + 1];
-	int fd;
+	char name[LIMIT_PATH_BYTES + 1], *part = name;
+	int parent = fcntl(root_fd, F_DUPFD_CLOEXEC, 3), next, result = -1, saved;
 
-	for (const char *end = strchr(path + 1, '/'); end; end = strchr(end + 1, '/')) {
-		(void)snprintf(name, sizeof name, "%.*s", (int)(end - path - 1), path + 1);
-		if (mkdirat(root_fd, name, 0755) == -1 && errno != EEXIST)
-			return -1;
+	(void)snprintf(name, sizeof name, "%s", path + 1);
+	for (char *end; parent != -1 && (end = strchr(part, '/')); part = end + 1) {
+		*end = '\0';
+		next = mkdirat(parent, part, 0755) == 0 || errno == EEXIST ? place_open(parent, part) : -1;
+		saved = errno;
+		fd_close(&parent);
+		errno = saved;
+		parent = next;
 	}
-	if (is_folder)
-		return mkdirat(root_fd, path + 1, 0755) == -1 && errno != EEXIST ? -1 : 0;
-	fd = openat(root_fd, path + 1, O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
-	if (fd == -1)
-		return errno == EEXIST ? 0 : -1;
-	fd_close(&fd);
-	return 0;
+	if (parent == -1)
+		return -1;
+	if (is_folder) {
+		result = mkdirat(parent, part, 0755);
+	} else {
+		next = openat(parent, part, O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
+		result = next == -1 ? -1 : 0;
+		fd_close(&next);
+	}
+	if (result == -1 && errno == EEXIST)
+		result = 0;
+	saved = errno;
+	fd_close(&parent);
+	errno = saved;
+	return result;
 }
 
 /* What lies there is mapped as code only where the profile allows new code. */
@@ -184,7 +204,7 @@ static int grant(const struct policy *p, int root_fd, const char *path, bool wri
 	struct mount_attr attributes = { .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (writes ? 0 : MOUNT_ATTR_RDONLY) |
 		(p->refuse_new_code ? MOUNT_ATTR_NOEXEC : 0) };
 	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
-	autoclose int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how), tree = -1;
+	autoclose int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how), tree = -1, place = -1;
 	struct stat st;
 
 	if (fd == -1 || fstat(fd, &st) == -1)
@@ -197,7 +217,8 @@ static int grant(const struct policy *p, int root_fd, const char *path, bool wri
 	if (tree == -1 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attributes, sizeof attributes) == -1 ||
 		place_make(root_fd, path, S_ISDIR(st.st_mode)) == -1)
 		return -1;
-	return zygote_attach(tree, root_fd, path + 1);
+	place = place_open(root_fd, path + 1);
+	return place == -1 ? -1 : zygote_attach(tree, place, "");
 }
 
 static bool is_written(const struct policy *p, const char *path)
@@ -282,9 +303,9 @@ static int step_root(struct zygote *z)
 /* A rule for the template's root holds for what hosts mount below it. */
 static int step_landlock(struct zygote *z)
 {
-	const struct landlock_folder own[] = { { "/", LANDLOCK_READ_ONLY }, { ZYGOTE_WRITABLE, LANDLOCK_READ_WRITE } };
-	const struct landlock_folder machine[] = { { "/usr/lib", LANDLOCK_READ_ONLY }, { "/lib", LANDLOCK_READ_ONLY },
-		{ z->request.objects, LANDLOCK_READ_ONLY } };
+	const struct landlock_folder own[] = { { "/", LANDLOCK_READ_ONLY, false }, { ZYGOTE_WRITABLE, LANDLOCK_READ_WRITE, false } };
+	const struct landlock_folder machine[] = { { "/usr/lib", LANDLOCK_READ_ONLY, false }, { "/lib", LANDLOCK_READ_ONLY, false },
+		{ z->request.objects, LANDLOCK_READ_ONLY, false } };
 	const struct policy *p = profile_policy(z->profile);
 	struct landlock_folder folders[sizeof own / sizeof *own + sizeof machine / sizeof *machine + 2 * LIMIT_PROFILE_PATHS];
 	bool has_root = walls_want(PROTECTION_OWN_ROOT), writes = false;
@@ -293,7 +314,7 @@ static int step_landlock(struct zygote *z)
 
 	memcpy(folders, has_root ? own : machine, has_root ? sizeof own : sizeof machine);
 	for (size_t i = 0; policy_path(p, i, &writes); i++)
-		folders[n++] = (struct landlock_folder){ policy_path(p, i, &writes), writes ? LANDLOCK_READ_WRITE : LANDLOCK_READ_ONLY };
+		folders[n++] = (struct landlock_folder){ policy_path(p, i, &writes), writes ? LANDLOCK_READ_WRITE : LANDLOCK_READ_ONLY, true };
 	if (landlock_make(p, z->landlock_abi, folders, n, &walls_landlock, &e) == -1) {
 		z->granted_errno = p->paths[0] ? errno : 0;
 		return -1;

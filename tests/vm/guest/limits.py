@@ -15,7 +15,7 @@ def leaf_of(pid):
 
 def leaves():
     top = "/sys/fs/cgroup" + show("ControlGroup")
-    return sorted(n for n in os.listdir(top) if "@" in n and not n.startswith("spare@")), sorted(os.listdir(top))
+    return sorted(n for n in os.listdir(top) if "@" in n and not n.startswith("+spare@")), sorted(os.listdir(top))
 
 
 def value(leaf, name):

@@ -118,7 +118,7 @@ static const char *const results[METHOD__N] = {
 	[METHOD_STATE_GET] = "{id: s, version: i, state_version: i, state_bytes: i, state: o, timers: o~, own: a}",
 	[METHOD_STATE_SET] = "$reload",
 	[METHOD_STATE_CHECKPOINT] = "{id: s, version: i, checkpoint: i, saved_at: i, state_bytes: i, sha256: s, pause_us: i, held_us: i, acknowledged: i}",
-	[METHOD_STATE_CHECK] = ("{id?: s, version?: i, state_bytes: i, same?: b, state_bytes_again?: i, differs_at?: i, report?: o~, outcome?: s, from?: i, to?: i, rung?: s,"
+	[METHOD_STATE_CHECK] = ("{id?: s, version?: i, state_bytes: i, same?: b, state_bytes_again?: i, differs_at?: i, report?: o~, outcome?: s, from?: i, to?: i, rung?: s, rung_reason?: s,"
 				" sha256?: s, steps_us?: o, total_us?: i, globals?: {names: [s], count: i, bytes: i}, compiler?: {warnings: s}}"),
 	[METHOD_SCHEMA_GET] = "{id: s, version: i, state_version: i, state: a, structs: a}",
 	[METHOD_VERSION_LIST] = "{id: s, module?: s, destroyed_at?: i, current: i, versions: [$version]}",

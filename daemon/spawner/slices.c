@@ -73,10 +73,12 @@ int slices_lock(struct slices *s, uid_t *ret_first, struct err *e)
 {
 	while (s->next < s->n) {
 		uint32_t slice = s->next++;
-		struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slice, .l_len = 1 };
+		uid_t first = s->first + slice * LIMIT_UIDS_PER_SLICE;
+		/* a byte for each user id: ranges of daemons may differ, and overlap anyhow */
+		struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = first, .l_len = LIMIT_UIDS_PER_SLICE };
 
 		if (fcntl(s->fd, F_OFD_SETLK, &lock) == 0) {
-			*ret_first = s->first + slice * LIMIT_UIDS_PER_SLICE;
+			*ret_first = first;
 			return 0;
 		}
 		if (errno != EAGAIN && errno != EACCES)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Daemons side by side as root share one range of user ids: each locks slices of LIMIT_UIDS_PER_SLICE ids of it, by one byte
- * per slice of a lock file. The kernel gives the bytes back when the daemon ends. Runs in the spawner. */
+ * Daemons side by side as root share one range of user ids: each locks slices of LIMIT_UIDS_PER_SLICE ids of it, by a byte
+ * for each in a lock file. The kernel gives the bytes back when the daemon ends. Runs in the spawner. */
 #ifndef SANDBOXD_SLICES_H
 #define SANDBOXD_SLICES_H
 

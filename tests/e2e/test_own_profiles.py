@@ -291,6 +291,30 @@ class Paths(OwnCase):
             os.mkdir(self.path("other"))
             c.create("a", module("refused"), profile="own")
 
+    def test_one_that_is_a_link_by_now(self):
+        """A module that may write a folder puts a link to the root in the place of one below it: where there is no own root, Landlock is all."""
+        for lost in ((), ("--weaken", "own root")):
+            daemon = self.own_daemon(config="", options=lost, profiles={"own": "base = medium\nwrite_paths = %s %s\n" % (self.path("write"), self.path("write/none"))})
+            with daemon.client() as c:
+                c.create("a", module("refused"), profile="own")
+                os.rename(self.path("write/none"), self.path("old"))
+                os.symlink("/", self.path("write/none"))
+                with self.assertRaises(RpcError) as caught:
+                    c.create("b", module("refused"), profile="own", address_space="fresh")
+                self.assertIn("granted paths", str(caught.exception.error))
+                self.assertNotEqual(c.call("a", "append", path=self.path("other/file"))["errno"], "")
+            os.unlink(self.path("write/none"))
+            os.rename(self.path("old"), self.path("write/none"))
+
+    def test_folders_of_the_daemon_by_another_name(self):
+        daemon = self.own_daemon(config="", profiles={})
+        os.symlink(daemon.folder, self.path("link"))
+        daemon.write_profile("own", "base = medium\nwrite_paths = %s\n" % daemon.state)
+        argv = [os.path.join(self.path("link"), "state") if a == daemon.state else a for a in daemon.argv()]
+        self.assertNotEqual(argv, daemon.argv())
+        r = subprocess.run([*argv, "--check-config"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        self.assertEqual((r.returncode, "it meets state_dir" in r.stderr), (2, True), r.stderr)
+
     def test_bad_ones(self):
         daemon = self.own_daemon(config="", profiles={})
         os.symlink(self.path("read"), self.path("link"))

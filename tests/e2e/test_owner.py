@@ -5,7 +5,7 @@ import contextlib
 import os
 import unittest
 
-from harness import COUNTER1, COUNTER2, IS_ROOT, OTHER_UID, THIRD_UID, Case, Client, ctl, main, module, read, thread_held, wait_for
+from harness import COUNTER1, COUNTER2, IS_ROOT, OTHER_UID, THIRD_UID, Case, Client, RpcError, ctl, main, module, read, thread_held, wait_for
 
 STRANGER_UID = 54399
 CONFIG = "socket_mode = 0666\noperators = %d, %d\n" % (OTHER_UID, THIRD_UID)
@@ -174,6 +174,33 @@ class Uids(Case):
         for four in (a, b, control):
             self.assertEqual(len(set(four)), 1, four)
         self.assertEqual(len({a[0], b[0], control[0], "0"}), 4)
+
+    def test_none_is_left(self):
+        """What can't get a user id is refused, and gives none back that it never had: nobody runs as root then."""
+        first = 1800000000 + 512 * (os.getpid() % 100000)  # of no other daemon's
+        for spares in (0, 4):
+            own = self.own_daemon(config="uid_first = %d\nuid_count = 256\nspare_hosts = %d\n" % (first + 256 * bool(spares), spares))
+            with own.client() as c:
+                refused, n = [], 0
+                while not refused and n < 256:
+                    refused = self.refusal(c.create, "s%d" % n, COUNTER1, persist=False)
+                    n += 1
+                self.assertTrue(refused, "every user id was used twice")
+                for _ in range(3):
+                    self.assertTrue(self.refusal(c.reload, "s0", COUNTER2, mode="replace"))
+                    self.assertTrue(self.refusal(c.create, "more", COUNTER1, persist=False))
+                hosts = [self.uids(p) for p in own.hosts()]
+                self.assertEqual([u for u in hosts if "0" in u], [])
+                c.destroy("s1")
+                c.create("more", COUNTER1, persist=False)
+                self.assertNotIn("0", self.uids(c.info("more")["pid"]))
+
+    def refusal(self, f, *args, **params):
+        try:
+            f(*args, **params)
+        except RpcError as e:
+            return [e.code]
+        return []
 
 
 class Own(Case):

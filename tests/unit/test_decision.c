@@ -88,6 +88,7 @@ START_TEST(an_end_that_is_not_restarted)
 	begin(&r, LIFE_TRANSIENT);
 	step(&r, LIFE_EXITED, LIFE_EXIT_NORMAL, false);
 	newest_is(&r, 0, DECISION_STAYS_DOWN, "transient, and the end was clean (normal): it stays down, stopped");
+	decisions_fini(&r.ds);
 	begin(&r, LIFE_TEMPORARY);
 	step(&r, LIFE_EXITED, LIFE_EXIT_ERROR, false);
 	newest_is(&r, 0, DECISION_STAYS_DOWN, "temporary, and the end was not clean (error): it stays down, failed");

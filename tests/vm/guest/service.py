@@ -100,7 +100,8 @@ def control_is_killed_under_load():
 
 def a_reload_upgrades():
     """`systemctl reload` to a second build under load: the same main process and host, nothing acknowledged lost; a build that can't is refused, and reload says so."""
-    paths = ["/usr/sbin/sandboxd", "/usr/libexec/sandboxd/sandboxd-control", "/usr/libexec/sandboxd/sandbox-host"]
+    paths = [os.readlink("/proc/%d/exe" % p) for p in (main_pid(), serves()["control_pid"])]
+    paths.append(os.path.join(os.path.dirname(paths[1]), "sandbox-host"))
     with Client() as c:
         c.create("x", module("counter_v1"))
         pid = c.info("x")["pid"]

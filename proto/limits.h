@@ -61,6 +61,7 @@
 #define DEFAULT_PROBATION_MS 30000 /* as long as a fault of a new version's code brings the one before back */
 #define LIMIT_PINNED_OBJECTS 4   /* that a process couldn't unload: the next reload replaces it, so that mappings and memory stay bounded */
 #define RELOAD_STATE_COPIES  3   /* of the state, that a reload in place has at once: old, saved, new */
+#define RELOAD_PROCESSES     4   /* that control has made in a sandbox at once, beside its own: one that rehearses, looks at a state or saves it, and those before it that just end */
 #define LIMIT_VERSIONS       10   /* kept per module, and their objects on disk; current and good are never pruned */
 #define LIMIT_HISTORIES_KEPT      1024 /* of destroyed sandboxes (keep_history): the oldest goes first. All are read when the first is kept */
 #define LIMIT_HISTORIES_PER_OWNER 128  /* of one owner's: one who destroys much doesn't send away those of others, unless eight do so */

@@ -189,6 +189,7 @@ static bool may_begin(const struct sandbox *sb)
 static void begin(struct sandbox *sb, struct rpc_request *r)
 {
 	sb->checkpoint.request = r;
+	sb->checkpoint.put_off = false;
 	sandbox_txn_begin(sb, TXN_CHECKPOINT);
 }
 
@@ -213,10 +214,21 @@ static void timer_cb(uv_timer_t *timer)
 	struct sandbox *sb = sandbox_of(timer->data);
 
 	again_later(sb);
-	if (may_begin(sb) && sb->disk.pending == 0)
+	sb->checkpoint.put_off = sb->calls.running.n > 0; /* else all that comes meanwhile would be held for as long as that call runs */
+	if (!sb->checkpoint.put_off && may_begin(sb) && sb->disk.pending == 0)
 		begin(sb, NULL);
 	else
 		checkpoint_update(sb);
+}
+
+/* Also if there are more: where there always are, none would ever be made. */
+void checkpoint_replied(struct sandbox *sb)
+{
+	struct checkpoint *k = &sb->checkpoint;
+
+	if (!k->put_off || !(k->touched || k->timers) || !may_begin(sb) || sb->disk.pending > 0)
+		return;
+	begin(sb, NULL);
 }
 
 void checkpoint_touched(struct sandbox *sb)
@@ -235,7 +247,7 @@ void checkpoint_ready(struct sandbox *sb)
 	k->ready_done = sb->calls.done;
 	k->ready_counts = true;
 	k->touched = true; /* by `init`; and timers may be armed */
-	k->timers = false;
+	k->timers = k->put_off = false;
 	again_later(sb);
 }
 
@@ -501,6 +513,27 @@ void checkpoint_begins(struct sandbox *sb, int from)
 		return; /* nothing was acknowledged since */
 	b->counts = from == LIFE_FROM_KEPT ? k->kept.counts : k->ready_counts;
 	b->since = sb->calls.done - (from == LIFE_FROM_KEPT ? k->kept.calls_done : k->ready_done);
+}
+
+bool checkpoint_next(const struct sandbox *sb, struct begun_from *ret)
+{
+	const struct checkpoint *k = &sb->checkpoint;
+	struct err e = ERR_INIT;
+	uint64_t bytes;
+	autoclose int fd = -1;
+
+	*ret = (struct begun_from){ .number = k->mark.number, .since = sb->calls.done - k->mark.calls_done, .counts = k->mark.counts };
+	if (!sb->life.checkpoint || !sb->spec.policy.from_checkpoint)
+		return false;
+	if (k->mirror_fd >= 0) {
+		fd = mirror_newest(k->mirror_fd, &bytes, &ret->number, &e);
+		if (fd < 0)
+			return false;
+		ret->since = 0;
+		ret->counts = true;
+	}
+	(void)snprintf(ret->state_from, sizeof ret->state_from, "%s", ret->number > 0 ? "checkpoint" : "kept");
+	return true;
 }
 
 void begun_from_json(const struct begun_from *b, struct json_out *o)

@@ -46,6 +46,7 @@ struct checkpoint {
 	bool touched;            /* the state may have changed since the newest: a call was sent, another state was put in */
 	bool timers;             /* or may change by itself: timers of the module were armed when it was last saved */
 	bool failing;            /* the last one by the timer did not go well, and that was told */
+	bool put_off;            /* it was due by the timer while calls ran */
 	int64_t due_ms;          /* monotonic: the next by the timer, not before */
 	uint64_t ready_done;     /* calls.done when the running, or last, process was ready */
 	bool ready_counts;
@@ -79,6 +80,7 @@ bool checkpoint_is_there(struct sandbox *sb);
 void checkpoint_ready(struct sandbox *sb);  /* a process serves */
 void checkpoint_touched(struct sandbox *sb);
 void checkpoint_update(struct sandbox *sb); /* its state or its host may have changed */
+void checkpoint_replied(struct sandbox *sb); /* a call has ended: one that the timer has put off begins */
 void checkpoint_cancel(struct sandbox *sb); /* one that is at work gives way to a request */
 /* The transaction: calls are held; it is sealed; it is over. */
 void checkpoint_held(struct sandbox *sb);
@@ -89,6 +91,8 @@ bool checkpoint_of_reload(struct sandbox *sb);
 /* ---- for people, and a new control ---- */
 const char *checkpoint_from_text(const struct sandbox *sb, int from /* enum life_from */); /* "fresh", "checkpoint", ... */
 void checkpoint_begins(struct sandbox *sb, int from); /* a start without a wish follows the last exit: notes it there */
+/* Its process has ended, and the life hasn't been told: what a restart by policy will begin with. False: not with a checkpoint. */
+bool checkpoint_next(const struct sandbox *sb, struct begun_from *ret);
 void begun_from_json(const struct begun_from *b, struct json_out *o); /* state_from, checkpoint, acknowledged_since */
 void checkpoint_json(const struct sandbox *sb, struct json_out *o, const char *key);
 void checkpoint_save(const struct sandbox *sb, struct json_out *o);

@@ -64,6 +64,7 @@ static const struct rpc_done *ask(struct sandbox *sb, struct rpc_request *r, enu
 		err_prefix(&e, "version %u of sandbox %s", version, sb->spec.id);
 	if (e.code != ERR_OK)
 		return rpc_error(r, &e, NULL);
+	checkpoint_cancel(sb); /* it would hold the host for as long as a call runs */
 	sb->look.request = r;
 	sb->look.number = (uint64_t)sb->control->begin.epoch << 32 | ++sb->look.asked;
 	sb->look.what = what;

@@ -147,6 +147,8 @@ static int reload_check(struct sandbox *sb, struct err *e)
 {
 	if (sb->reload.active)
 		return err_set(e, ERR_BUSY, "a reload of sandbox %s is at work already", sb->spec.id);
+	if (sb->update)
+		return err_set(e, ERR_BUSY, "an update of sandbox %s is at work: ask again when that was answered", sb->spec.id);
 	if (sb->life.state != LIFE_RUNNING || (sb->host && sb->host->found))
 		return err_set(e, ERR_WRONG_STATE, "sandbox %s is %s", sb->spec.id, sandbox_status_text(sb));
 	return 0;
@@ -390,7 +392,18 @@ static void failure_text(const struct sandbox *sb, const struct txn_actions *a, 
 static void lost_json(const struct sandbox *sb, cJSON *extra)
 {
 	bool returns = probation_active(&sb->trial.probation) && probation_is_fault(sb->last_exit.wait_status);
+	struct begun_from b;
 
+	if (!returns && checkpoint_next(sb, &b)) {
+		cJSON_AddStringToObject(extra, "state_from", b.state_from);
+		if (b.number > 0)
+			cJSON_AddNumberToObject(extra, "checkpoint", (double)b.number);
+		if (b.counts)
+			cJSON_AddNumberToObject(extra, "acknowledged_since", (double)b.since);
+		else
+			cJSON_AddNullToObject(extra, "acknowledged_since");
+		return;
+	}
 	cJSON_AddStringToObject(extra, "state_from", returns ? "commit" : "fresh");
 	cJSON_AddNumberToObject(extra, "acknowledged_since",
 		(double)(sb->calls.done - (returns ? sb->trial.calls_done : sb->last_exit.calls_done)));

@@ -57,7 +57,7 @@ void sample_queue(struct sandbox *sb)
 
 /* ---- too much ---- */
 
-/* Copies of the host that control has asked for have its memory once more, and end soon. */
+/* Copies of the host that control has asked for have its memory once more. They end soon, but its owner can have the next one made at once. */
 static bool has_copies(const struct sandbox *sb)
 {
 	return sb->life.state != LIFE_RUNNING || sb->reload.active || txn_active(&sb->txn) || sb->look.request;
@@ -81,12 +81,14 @@ static void excess(struct sandbox *sb, const struct usage *u)
 	uint64_t memory = spec_limit(&sb->spec.limits, SPEC_LIMIT_MEMORY), used = u->anon_bytes + u->shared_bytes;
 	uint32_t tasks = u->threads > u->processes ? u->threads : u->processes;
 	uint64_t max_tasks = spec_limit(&sb->spec.limits, SPEC_LIMIT_PROCESSES);
-	bool too_much = used > allowed_bytes(memory, u->processes), too_many = !sb->sample.tasks_counted && tasks > max_tasks, confirmed = sb->sample.over;
+	bool copies = has_copies(sb), confirmed = sb->sample.over;
+	bool too_much = used > allowed_bytes(copies ? memory * RELOAD_STATE_COPIES : memory, u->processes);
+	bool too_many = !sb->sample.tasks_counted && tasks > max_tasks + (copies ? RELOAD_PROCESSES : 0);
 	char text[96];
 
 	if (sb->host->killed || sb->host->kill_text[0] || sb->control->begin.lets_exceed)
 		return;
-	sb->sample.over = !has_copies(sb) && (too_much || too_many);
+	sb->sample.over = too_much || too_many;
 	if (!sb->sample.over || !confirmed)
 		return;
 	if (too_much)

@@ -289,6 +289,7 @@ static void on_reply(struct sandbox *sb, const struct host_message *head, const 
 	} else {
 		answer_call(sb, r, head, body);
 	}
+	checkpoint_replied(sb);
 	sandbox_pump(sb);
 }
 
@@ -326,6 +327,7 @@ static void on_cast_ended(struct sandbox *sb, const struct host_message *head, c
 		error_from_host(&e, NULL, head, body, ERR_MODULE_ERROR);
 	if (!calls_cast_ended(&sb->calls, head->number, head->status != 0 ? &e : NULL) && head->status != 0)
 		old_cast_failed(sb, head, body, &e);
+	checkpoint_replied(sb);
 	sandbox_pump(sb);
 }
 

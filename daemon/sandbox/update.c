@@ -142,6 +142,10 @@ static int texts_read(struct spec *s, const struct rpc_request *r, struct err *e
 		s->policy.restart = spec_restart(text);
 	if ((text = rpc_text(r, "restart_state")))
 		s->policy.from_checkpoint = strcmp(text, "checkpoint") == 0;
+	if (text && s->checkpoint_call && !s->policy.from_checkpoint) {
+		err_set(e, ERR_BAD_PARAM, "sandbox %s was created with checkpoint call, which saves what restart_state fresh never begins with: leave it as it is", s->id);
+		return err_about(e, "restart_state", -1);
+	}
 	if (labels.at)
 		s->labels = strndup(labels.at, labels.size);
 	if (config.at)
@@ -210,6 +214,8 @@ static int state_check(const struct sandbox *sb, struct err *e)
 
 	if (sb->update)
 		return err_set(e, ERR_BUSY, "another update of sandbox %s is at work", sb->spec.id);
+	if (sb->reload.active) /* its spec, with the candidate, is on its way; and an undo would bring back what the reload didn't know */
+		return err_set(e, ERR_BUSY, "a reload of sandbox %s is at work: it can be changed when that was answered", sb->spec.id);
 	if (!rests || sb->life.creating || sb->booting || sb->start_pending || txn_active(&sb->txn))
 		return err_set(e, ERR_WRONG_STATE, "sandbox %s is %s: it can be changed when that is done", sb->spec.id, sandbox_status_text(sb));
 	return 0;
@@ -345,6 +351,7 @@ static void update_undo(struct sandbox *sb, const struct err *e)
 	was.policy.save_ms = sb->spec.policy.save_ms;
 	spec_other_fini(&sb->spec, &was);
 	sb->spec = was;
+	owned_update(sb);
 	sandbox_keep_spec(sb);
 	(void)rpc_error(u->request, e, NULL);
 	update_free(sb);
@@ -406,6 +413,7 @@ const struct rpc_done *sandbox_update(struct sandbox *sb, struct rpc_request *r)
 	uint32_t changed = 0;
 	int asked;
 
+	checkpoint_cancel(sb);
 	if (state_check(sb, &e) == 0 && spec_change(&to, sb->control, r, &e) == 0) {
 		changed = changes(&sb->spec, &to);
 		if (total_check(sb, &to, r, &e) == 0 && (rpc_bool(r, "force", false) || use_check(sb, &to, changed, &e) == 0))
@@ -420,6 +428,7 @@ const struct rpc_done *sandbox_update(struct sandbox *sb, struct rpc_request *r)
 	*u = (struct update){ .request = r, .before = sb->spec, .changed = changed };
 	sb->update = u;
 	sb->spec = to;
+	owned_update(sb); /* before it is answered: updates of others are checked against it */
 	taken = rpc_pending(r);
 	asked = limits_ask(sb, &e);
 	if (asked == -1)

@@ -93,6 +93,43 @@ class EveryMs(OwnCase):
             thread.join()
         self.assertFalse([(a, b) for a, b in zip([0] + counts, counts) if b - a not in (1, 10)])  # tally_v2 counts in tens
 
+    def test_a_long_call_holds_nobody(self):
+        """The timer's isn't begun behind it, whatever time it takes for five of t: a call that comes then is sent on, and a question is asked."""
+        self.client.create("s", module("sleeper"), checkpoint_every_ms=100, persist=False)
+        self.client.create("t", module("tally"), checkpoint_every_ms=100, persist=False)
+        other = self.daemon.client()
+        self.addCleanup(other.close)
+        other.request("sandbox.call", id="s", function="sleep", args={"ms": 60000})
+        wait_for(lambda: self.client.info("s")["queue"]["running"] == 1, "the call to run")
+
+        def five():
+            self.client.call("t", "increment")
+            return (self.client.info("t")["checkpoint"]["number"] or 0) >= 5
+
+        wait_for(five, "five of t")
+        other.request("sandbox.call", id="s", function="sleep", args={"ms": 1})
+        self.assertEqual(other.info("s")["queue"]["running"], 2)
+        self.assertFalse([e for e in self.client.events("s") if e["type"] == "state.checkpoint_failed"])
+
+    def test_where_there_is_always_a_call(self):
+        self.client.create("s", module("sleeper"), checkpoint_every_ms=100, persist=False)
+        stop = threading.Event()
+
+        def load():
+            with self.daemon.client() as mine:
+                while not stop.is_set():
+                    mine.call("s", "sleep", ms=30)
+
+        threads = [threading.Thread(target=load) for _ in range(3)]
+        for t in threads:
+            t.start()
+        try:
+            self.made(3)
+        finally:
+            stop.set()
+            for t in threads:
+                t.join()
+
     def test_kills_of_control(self):
         self.client.create("s", module("tally"), checkpoint_every_ms=100)
         count = 0
@@ -277,6 +314,57 @@ class OnDemand(Case):
         self.assertEqual(done, [{"naps": 1}])
         self.assertEqual(made["acknowledged"], 1)
         self.assertEqual(self.client.info("s")["status"], "running")
+
+    def begin_behind_a_call(self, ms):
+        """A checkpoint that waits for a call of so long, and holds another. Returns its client and request."""
+        self.start_call("s", "sleep", ms=ms)
+        other = self.daemon.client()
+        self.addCleanup(other.close)
+        request = other.request("state.checkpoint", id="s", quiesce_timeout_ms=60000)
+        behind = self.daemon.client()
+        self.addCleanup(behind.close)
+        behind.request("sandbox.call", id="s", function="sleep", args={"ms": 1})
+        wait_for(lambda: self.client.info("s")["queue"]["waiting"] == 1, "it to hold a call")
+        return other, request
+
+    def test_it_gives_way_to_update(self):
+        self.create("sleeper")
+        other, request = self.begin_behind_a_call(60000)
+        self.assertEqual([c["member"] for c in self.client.rpc("sandbox.update", id="s", max_queue=5)["changes"]], ["max_queue"])
+        with self.assertRaises(RpcError) as caught:
+            other.result(request)
+        self.assertEqual(caught.exception.code, "wrong_state")
+        self.assertIn("a later request took its place", str(caught.exception))
+
+    def test_it_gives_way_to_questions(self):
+        self.create("sleeper")
+        for n, method in enumerate(("state.get", "state.check")):
+            self.begin_behind_a_call(1000)
+            self.assertTrue(self.client.rpc(method, id="s")["state_bytes"], method)
+            wait_for(lambda: self.client.info("s")["queue"]["done"] == 2 * n + 2, "both calls")
+
+    def test_a_death_in_a_reload_says_what_comes(self):
+        self.create("sleeper", restart_state="checkpoint", persist=False)
+        self.client.call("s", "sleep", ms=1)
+        self.checkpoint()
+        for _ in range(2):
+            self.client.call("s", "sleep", ms=1)
+        self.start_call("s", "sleep", ms=60000)
+        other = self.daemon.client()
+        self.addCleanup(other.close)
+        with open(module("sleeper"), "rb") as f:
+            sha256 = other.put(f.read() + b"\0")
+        request = other.request("sandbox.reload", id="s", object=sha256, mode="replace", quiesce_timeout_ms=60000)
+        wait_for(lambda: any(e["type"] == "reload.step" and e["next"] == "quiesce" for e in self.client.events("s")), "its quiesce")
+        self.kill_host("s")
+        with self.assertRaises(RpcError) as caught:
+            other.result(request)
+        data = caught.exception.data
+        self.assertEqual((caught.exception.code, data["state_from"], data["checkpoint"], data["acknowledged_since"]), ("state_lost", "checkpoint", 1, 2))
+        last = up(self.client, 1)["last_exit"]
+        self.assertEqual({k: last[k] for k in ("state_from", "checkpoint", "acknowledged_since")},
+                         {k: data[k] for k in ("state_from", "checkpoint", "acknowledged_since")})
+        self.assertEqual(self.client.call("s", "sleep", ms=1), {"naps": 2})
 
     def test_a_state_that_can_not_be_saved(self):
         """Said, and the sandbox serves on; the one before stays."""

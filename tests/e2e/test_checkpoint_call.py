@@ -120,6 +120,25 @@ class Call(OwnCase):
         except OSError:
             return None
 
+    def test_a_death_in_a_reload(self):
+        self.create("sleeper", persist=False)
+        for _ in range(4):
+            self.client.call("s", "sleep", ms=1)
+        with self.daemon.client() as other, self.daemon.client() as third:
+            third.request("sandbox.call", id="s", function="sleep", args={"ms": 60000})
+            wait_for(lambda: self.client.info("s")["queue"]["running"], "the call to run")
+            with open(module("sleeper"), "rb") as f:
+                sha256 = other.put(f.read() + b"\0")
+            request = other.request("sandbox.reload", id="s", object=sha256, mode="replace", quiesce_timeout_ms=60000)
+            wait_for(lambda: any(e["type"] == "reload.step" and e["next"] == "quiesce" for e in self.client.events("s")), "its quiesce")
+            self.kill()
+            with self.assertRaises(RpcError) as caught:
+                other.result(request)
+        data = caught.exception.data
+        self.assertEqual((caught.exception.code, data["state_from"], data["acknowledged_since"]), ("state_lost", "checkpoint", 0))
+        last = up(self.client, 1)["last_exit"]
+        self.assertEqual((last["state_from"], last["checkpoint"], last["acknowledged_since"]), ("checkpoint", data["checkpoint"], 0))
+
     def test_kills_of_control(self):
         """Alone; and together with the host, so that the next control finds it dead."""
         self.create(persist=False)
@@ -165,6 +184,9 @@ class Call(OwnCase):
         self.assertIn("checkpoint_every_ms", str(caught.exception))
         self.assertEqual([r["id"] for r in self.client.rpc("sandbox.list")["sandboxes"]], [])
         self.create(persist=False)
+        with self.assertRaises(RpcError) as caught:
+            self.client.rpc("sandbox.update", id="s", restart_state="fresh", max_queue=3)
+        self.assertEqual((caught.exception.code, self.client.info("s")["queue"]["max"]), ("bad_param", 1024))
         self.client.call("s", "increment", by=3)
         self.assertEqual(self.code("grow", bytes=2 << 20), "limit_exceeded")
         self.assertEqual(self.code("get"), "limit_exceeded")

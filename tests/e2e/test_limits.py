@@ -97,6 +97,19 @@ class Limits(OwnCase):
             self.seen_again(c, "x")
             self.assertEqual((c.info("x")["restart_count"], self.count(c, "x", "exceeded")), (0, 0))
 
+    def test_copies_are_no_excuse(self):
+        """A question about its state that waits behind a call: while it does, what is beyond any copies is too much."""
+        for c in self.each_daemon():
+            daemon = [d for d in self.daemons if d.socket == c.socket.getpeername()][0]
+            c.create("x", module("hog"), limits={"max_memory": 32 * MIB}, restart="temporary")
+            with daemon.client() as other, daemon.client() as third:
+                for function, args in (("spin", {"ms": 300}), ("keep", {"mib": 160, "shared": True}), ("spin", {"ms": 120000})):
+                    other.request("sandbox.call", id="x", function=function, args=args)
+                wait_for(lambda: c.info("x")["queue"]["running"] >= 3, "calls that were sent")
+                third.request("state.get", id="x")
+                last = wait_for(lambda: c.info("x")["last_exit"], "its end")
+            self.assertEqual(last["reason"], "oom", last)
+
     def test_lower_limit_is_enforced(self):
         """update with force below what is used: killed for it, whatever the kernel lets its process have."""
         for c in self.each_daemon():

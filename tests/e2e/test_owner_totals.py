@@ -61,6 +61,21 @@ class Totals(OwnCase):
     def rows(self):
         return {row.pop("uid"): row for row in self.root.rpc("daemon.info")["owners"]}
 
+    def test_updates_at_once(self):
+        """Each is counted when it is taken, not when it is answered; one that is refused, or undone, takes nothing."""
+        self.begin(max_memory=1024 * MIB)
+        for n in range(4):
+            self.user.create("a%d" % n, module("tally"))
+        requests = [self.user.request("sandbox.update", id="a%d" % n, limits={"max_memory": 600 * MIB}) for n in range(4)]
+        told = []
+        for request in requests:
+            try:
+                told.append(self.user.result(request)["id"])
+            except RpcError as e:
+                told.append(e.code)
+        self.assertEqual(told, ["a0"] + ["limit_exceeded"] * 3)
+        self.assertEqual(self.user.rpc("daemon.info")["owned"]["memory"]["used"], (600 + 3 * 128) * MIB)
+
     def test_sandboxes(self):
         self.begin(max_sandboxes=2)
         self.user.create("a", module("tally"))

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """update: what was asked for is changed, all of it or nothing; what its process has at once and what waits for the next one, as root and as a user."""
+import json
 import os
 import re
 import signal
@@ -153,6 +154,35 @@ class Changes(Case):
         self.update(max_queue=1)
         for request in [first, *waiting]:
             other.result(request)
+
+    def test_beside_a_reload(self):
+        """The one is refused while the other is at work, and says so; each works when the other has been answered."""
+        c = self.client
+        c.create("x", module("sleeper"))
+        with open(module("sleeper"), "rb") as f:
+            code = f.read()
+        self.start_call("x", "sleep", ms=60000)
+        with self.daemon.client() as other:
+            request = other.request("sandbox.reload", id="x", object=other.put(code + b"\0"), mode="replace", quiesce_timeout_ms=60000)
+            wait_for(lambda: any(e["type"] == "reload.begun" for e in c.events("x")), "the reload")
+            self.assertIn("a reload of sandbox x is at work", str(self.refused("busy", self.update, max_queue=9)))
+            self.kill_host("x")
+            with self.assertRaises(RpcError):
+                other.result(request)
+        self.wait_status("x", "running")
+        self.assertEqual(effects(self.update(max_queue=9)), {"max_queue": "live"})
+        told, sha256 = [], c.put(code)
+        for n in range(30):
+            requests = [{"jsonrpc": "2.0", "id": "u%d" % n, "method": "sandbox.update", "params": {"id": "x", "limits": {"max_file_size": 900000 - n}}},
+                        {"jsonrpc": "2.0", "id": "r%d" % n, "method": "sandbox.reload", "params": {"id": "x", "object": sha256}}]
+            c.send(b"".join(json.dumps(r).encode() + b"\n" for r in requests))
+            self.assertEqual(effects(c.result("u%d" % n)), {"max_file_size": "live"})
+            try:
+                told.append(c.result("r%d" % n)["outcome"])
+            except RpcError as e:
+                told.append(e.code)
+        self.assertLessEqual(set(told), {"busy", "no_change"})
+        self.assertIn("busy", told)
 
     def test_busy_and_destroyed(self):
         """Updates of one sandbox from many connections, beside its end: each is answered."""

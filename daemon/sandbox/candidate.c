@@ -89,6 +89,11 @@ void candidate_spawn(struct sandbox *sb)
 {
 	struct spawner_message m;
 
+	if (sb->before) { /* for this one the spawner gives it up, and tells nothing of its end any more */
+		candidate_kill_old(sb);
+		host_abandon(sb->before);
+		sb->before = NULL;
+	}
 	spawner_message_init(&m, SPAWNER_START, sb->spec.id);
 	m.limits = sb->spec.limits;
 	m.flags = SPAWNER_F_CANDIDATE | (sb->spec.fresh_space ? SPAWNER_F_FRESH : 0);
@@ -271,6 +276,7 @@ void candidate_broken(struct sandbox *sb, struct host *h, const char *why)
 static void change_places(struct sandbox *sb)
 {
 	sandbox_account(sb);
+	calls_crashed(&sb->calls, sb->spec.id, "its process was replaced, after it had said that no call runs"); /* a lie: nobody answers these */
 	sb->before = sb->host; /* NULL: it has died meanwhile */
 	sb->host = sb->next;
 	sb->next = NULL;
@@ -284,6 +290,7 @@ static void change_places(struct sandbox *sb)
 	look_ended(sb, "a reload replaced its process");
 	watch_thawed(sb); /* what is asked of the one before is no question to this one */
 	overdue_update(sb);
+	pending_replaced(sb);
 }
 
 static void promoted(void *ctx, const struct spawner_message *m, int *fds, size_t n_fds)
@@ -331,7 +338,7 @@ void candidate_discard(struct sandbox *sb)
 	spawner_message_init(&m, SPAWNER_DISCARD, sb->spec.id);
 	spawner_send(sb->control->spawner, &m, NULL, 0);
 	if (sb->next && sb->next->draining)
-		sb->next->sandbox = NULL; /* whoever reads what is left of it abandons it */
+		host_disown(sb->next); /* whoever reads what is left of it abandons it */
 	else if (sb->next)
 		host_abandon(sb->next);
 	sb->next = NULL;

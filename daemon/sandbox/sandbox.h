@@ -397,7 +397,8 @@ void updated_now(struct sandbox *sb);       /* what was asked for has changed */
 /* ---- update.c ---- */
 const struct rpc_done *sandbox_update(struct sandbox *sb, struct rpc_request *r);
 void pending_json(const struct sandbox *sb, struct json_out *o, const char *key); /* names of what the next start brings */
-void pending_save(const struct sandbox *sb, struct json_out *o);
+void pending_save(const struct sandbox *sb, bool is_replaced, struct json_out *o); /* is_replaced: as pending_replaced leaves it */
+void pending_replaced(struct sandbox *sb);  /* a second process, made by the spec as it is, has taken over */
 void pending_load(struct sandbox *sb, struct json_span saved);
 
 /* ---- explain.c ---- */
@@ -459,7 +460,8 @@ void sandbox_place(struct sandbox *sb, struct blob *object, const char *sha256, 
 struct host *host_new(struct sandbox *sb, uint64_t generation, int channel_fd, int stdout_fd, int stderr_fd, struct err *e);
 void host_death_keep(struct host *h, const struct host_message *head, const char *body); /* its death note; what isn't one is dropped */
 void host_process_set(struct host *h, const struct spawner_message *m); /* its cgroup and its program, from STARTED, BORN, ENTRY */
-void host_abandon(struct host *h);          /* closes its link; frees itself */
+void host_disown(struct host *h);           /* nothing that it says counts any more; host_abandon is to follow */
+void host_abandon(struct host *h);          /* that, and closes its link; frees itself */
 
 /* ---- candidate.c ---- */
 void candidate_spawn(struct sandbox *sb);

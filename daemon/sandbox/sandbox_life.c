@@ -232,6 +232,8 @@ static void sandbox_apply(struct sandbox *sb, const struct life_actions *a)
 	/* First: a successor must know that a host that doesn't answer was asked to stop, and who killed one. */
 	if (a->set & (LIFE_DO_ASK_SAVE | LIFE_DO_ASK_STOP | LIFE_DO_KILL))
 		sandbox_keep_spec(sb);
+	if (a->set & (LIFE_DO_ASK_STOP | LIFE_DO_KILL | LIFE_DO_BEGIN_START))
+		candidate_kill_old(sb); /* nothing of a version before lives on beside a stop or a start */
 	if (a->set & LIFE_DO_ASK_SAVE)
 		sandbox_txn_begin(sb, TXN_SAVE_ONLY);
 	if (a->set & LIFE_DO_ASK_STOP)

@@ -373,7 +373,7 @@ char *spec_text(const struct sandbox *sb, enum spec_form form, size_t *ret_size,
 	json_out_u64(&o, "group_restarts", sb->group_restarts);
 	json_out_u64(&o, "asked_restarts", sb->asked_restarts);
 	updated_save(sb, &o);
-	pending_save(sb, &o);
+	pending_save(sb, form == SPEC_PROMOTED, &o);
 	counted_save(sb, &o);
 	kept_there_save(sb, &o);
 	older_states_save(&sb->disk, &o);

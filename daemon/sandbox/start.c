@@ -217,11 +217,18 @@ struct host *host_new(struct sandbox *sb, uint64_t generation, int channel_fd, i
 	return h;
 }
 
-void host_abandon(struct host *h)
+void host_disown(struct host *h)
 {
+	if (!h->sandbox)
+		return;
 	h->sandbox->control->older_hosts -= h->is_older;
 	h->is_older = false;
 	h->sandbox = NULL;
+}
+
+void host_abandon(struct host *h)
+{
+	host_disown(h);
 	host_link_close(&h->link, host_closed);
 }
 

@@ -360,13 +360,20 @@ void sandbox_report_keep(struct sandbox *sb, struct json_span body)
 	sb->candidate.state_version = sandbox_module_state_version(sb->reload.module);
 }
 
+/* In a replacement the steps from LOAD on are the second process's: the one that serves, before and after, has no word in them. What ends
+ * UNLOAD is the old one's exit, so that nobody's lie keeps it alive. */
+static bool is_replacing(const struct sandbox *sb)
+{
+	return sb->txn.mode == TXN_REPLACE;
+}
+
 static void txn_result(struct sandbox *sb, const struct host_message *head, const char *body, enum txn_event_type good,
 	enum txn_event_type bad)
 {
 	struct json_span top = { body, head->body_bytes };
 	uint64_t bytes = 0;
 
-	if (head->number != sb->candidate_serial)
+	if (head->number != sb->candidate_serial || is_replacing(sb))
 		return;
 	if (head->status != 0) {
 		error_from_host(sandbox_error(sb, SANDBOX_ERROR_RELOAD), NULL, head, body, ERR_RELOAD_FAILED);
@@ -428,7 +435,7 @@ static void on_saved(struct sandbox *sb, const struct host_message *head, const 
 static void on_committed(struct sandbox *sb, const struct host_message *head, const char *body)
 {
 	(void)body;
-	if (head->number == sb->candidate_serial)
+	if (head->number == sb->candidate_serial && !is_replacing(sb))
 		sandbox_txn_event(sb, TXN_EV_COMMITTED, 0);
 }
 
@@ -447,6 +454,8 @@ static void on_unloaded(struct sandbox *sb, const struct host_message *head, con
 {
 	struct json_span top = { body, head->body_bytes };
 
+	if (is_replacing(sb))
+		return;
 	if (json_type(top) == '{') {
 		free(sb->reload.pinned);
 		sb->reload.pinned = span_keep(json_get(top, "pinned"), 1024);

@@ -261,19 +261,37 @@ static void changes_json(const struct sandbox *sb, const struct update *u, struc
 	json_out_array_end(o);
 }
 
-void pending_json(const struct sandbox *sb, struct json_out *o, const char *key)
+static void members_json(uint32_t members, struct json_out *o, const char *key)
 {
 	json_out_array(o, key);
 	for (int i = 0; i < MEMBER__N; i++)
-		if (sb->next_start & BIT(i))
+		if (members & BIT(i))
 			json_out_text(o, NULL, member_name(i));
 	json_out_array_end(o);
 }
 
-void pending_save(const struct sandbox *sb, struct json_out *o)
+void pending_json(const struct sandbox *sb, struct json_out *o, const char *key)
 {
-	if (sb->next_start)
-		pending_json(sb, o, "pending");
+	members_json(sb->next_start, o, key);
+}
+
+/* It has what a process is made with; its state crossed, so its init, which is given the config, did not run. */
+static uint32_t waits_replaced(const struct sandbox *sb)
+{
+	return sb->next_start & BIT(MEMBER_CONFIG);
+}
+
+void pending_save(const struct sandbox *sb, bool is_replaced, struct json_out *o)
+{
+	uint32_t waits = is_replaced ? waits_replaced(sb) : sb->next_start;
+
+	if (waits)
+		members_json(waits, o, "pending");
+}
+
+void pending_replaced(struct sandbox *sb)
+{
+	sb->next_start = waits_replaced(sb);
 }
 
 void pending_load(struct sandbox *sb, struct json_span saved)

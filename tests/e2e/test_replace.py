@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 
-from harness import (COUNTER1, COUNTER2, IS_ROOT, Background, Case, Closed, RpcError, example, main, module, read, wait_for)
+from harness import (COUNTER1, COUNTER2, IS_ROOT, Background, Case, Closed, RpcError, example, is_alive, main, module, read, wait_for)
 
 
 def replace(c, sandbox, path_or_bytes, **params):
@@ -190,6 +190,82 @@ class Replace(Case):
         self.assertEqual((c.info("a")["pid"], c.call("a", "get")), (before["pid"], {"count": 1}))
         self.assertEqual(replace(c, "a", module("tally_v2"))["outcome"], "reloaded")
         self.daemon.look()
+
+    def test_what_a_dead_candidate_still_says(self):
+        """Its FAILED is read when its exit is known, and ends the transaction while the rest of what it said is being read."""
+        own = self.own_daemon()  # its generations are small numbers
+        c = own.client()
+        self.addCleanup(c.close)
+        c.create("a", module("tally"))
+        control, hosts = own.control_pid(), own.hosts()
+        with own.client() as d:
+            n = c.request("sandbox.reload", id="a", object=c.put(read(module("forge_failed"))), mode="replace")
+            wait_for(lambda: any(e.get("next") == "stage" for e in d.events("a")), "that the candidate is told what to load")
+            os.kill(control, signal.SIGSTOP)
+            try:
+                wait_for(lambda: own.hosts() == hosts, "the end of the candidate")
+            finally:
+                os.kill(control, signal.SIGCONT)
+        with self.assertRaises(RpcError) as e:
+            c.result(n)
+        self.assertEqual((e.exception.data["step"], e.exception.data["outcome"]), ("stage", "nothing_changed"), e.exception.data)
+        self.assertEqual((own.control_pid(), c.call("a", "get")), (control, {"count": 0}))
+        own.look()
+
+    def test_a_lie_about_the_old_process(self):
+        """The new one says that the old one has unloaded; the old one doesn't end by itself. Only its exit counts, and it is killed in time."""
+        c = self.client
+        before = c.create("a", module("forge_lingers"))
+        n = c.request("sandbox.reload", id="a", object=c.put(read(module("forge"))), mode="replace")
+        with self.daemon.client() as d:
+            wait_for(lambda: d.info("a")["pid"] not in (None, before["pid"]), "the promotion")
+            for number in range(8):
+                d.call("a", "message", type=74, number=number, generation=d.info("a")["generation"])
+        self.assertIs(c.result(n)["old_process_killed"], True)
+        wait_for(lambda: not is_alive(before["pid"]), "the end of the process before")
+        self.wait_event("a", "sandbox.replaced")
+
+    def test_a_stop_ends_the_old_process_too(self):
+        c = self.client
+        before = c.create("a", module("forge_lingers"))
+        n = c.request("sandbox.reload", id="a", object=c.put(read(module("forge"))), mode="replace")
+        with self.daemon.client() as d:
+            wait_for(lambda: d.info("a")["pid"] not in (None, before["pid"]), "the promotion")
+            d.rpc("sandbox.stop", id="a")
+        self.assertIs(c.result(n)["old_process_killed"], True)
+        wait_for(lambda: not is_alive(before["pid"]), "the end of the process before")
+
+    def test_what_the_old_process_never_answered(self):
+        """It says that no call runs, and has not answered one: its caller learns that nobody will."""
+        c = self.client
+        c.create("a", module("mute"))
+        n = c.request("sandbox.call", id="a", function="swallow")
+        with self.daemon.client() as d:
+            self.assertEqual(d.call("a", "ping"), {"calls": 1})  # behind it, so the channel is back
+            self.assertEqual(replace(d, "a", read(module("mute")) + b"\0")["outcome"], "reloaded")
+            self.assertEqual(d.call("a", "ping"), {"calls": 2})
+        with self.assertRaises(RpcError) as e:
+            c.result(n)
+        self.assertEqual((e.exception.code, e.exception.data["outcome_unknown"]), ("crashed", True))
+
+    def test_what_was_pending(self):
+        """The second process is made by the spec as it is, so it brings all but the config, which only an init is given."""
+        c = self.client
+        c.create("a", COUNTER1)
+        pending = c.rpc("sandbox.update", id="a", profile="low", strict=False, address_space="fresh", config={"a": 1})["pending"]
+        self.assertEqual(sorted(pending), ["address_space", "config", "profile"])
+        self.assertEqual(c.reload("a", COUNTER2)["rung"], "in_place")
+        self.assertEqual(c.info("a")["pending"], pending)
+        replace(c, "a", COUNTER1)
+        self.assertEqual((c.info("a")["pending"], c.info("a")["profile"]), (["config"], "low"))
+        old = self.daemon.control_pid()
+        self.daemon.kill_control()
+        self.daemon.wait_for_next_control(old)
+        with self.daemon.client() as d:
+            self.assertEqual(d.info("a")["pending"], ["config"])
+            d.rpc("sandbox.restart", id="a")
+            self.assertEqual(d.info("a")["pending"], [])
+            d.destroy("a")
 
     def test_high_is_replaced(self):
         c = self.client

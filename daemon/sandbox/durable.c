@@ -130,11 +130,25 @@ struct write {
 	struct blob *object;             /* a reference, or NULL */
 	int state_fd;                    /* a duplicate, or -1 */
 	struct blob *history;            /* kept before the row is deleted; a reference, or NULL */
+	bool history_is_lost;            /* it never can be kept */
 	bool drop_history;               /* of an earlier sandbox of this id */
 	char problem[HISTORY_PROBLEM_BYTES]; /* what was damaged of those kept; "": nothing */
 	struct tombstones *tombstones;   /* rows that an earlier write could not delete; owned */
 	void (*done)(struct sandbox *sb, const struct err *e);
 };
+
+/* One that never can be kept doesn't keep its row. */
+static int history_keep(struct write *w, struct err *e)
+{
+	if (histories_keep(w->control->histories, w->history->data, w->history->size, w->problem, e) == 0)
+		return 0;
+	if (!histories_is_final(e))
+		return -1;
+	w->history_is_lost = true;
+	(void)snprintf(w->problem, sizeof w->problem, "sandbox %s is deleted without its history: %.200s", w->row.id, e->text);
+	*e = (struct err)ERR_INIT;
+	return histories_drop(w->control->histories, w->row.id, e);
+}
 
 static void write_work(struct storage_job *job)
 {
@@ -146,7 +160,7 @@ static void write_work(struct storage_job *job)
 	if (job->status == 0 && w->state_fd >= 0)
 		job->status = states_put(dir, w->state_fd, w->row.state_bytes, w->row.state_sha256, &job->err);
 	if (w->history)
-		job->status = histories_keep(w->control->histories, w->history->data, w->history->size, w->problem, &job->err);
+		job->status = history_keep(w, &job->err);
 	else if (w->drop_history)
 		job->status = histories_drop(w->control->histories, w->row.id, &job->err);
 	tombstones_keep_histories(w->tombstones, w->control->histories);
@@ -226,6 +240,8 @@ static void write_done(struct storage_job *job)
 	files_writes(c, -1);
 	if (w->problem[0])
 		durable_problem(c, w->problem);
+	if (w->history_is_lost)
+		sb->disk.history = blob_unref(sb->disk.history);
 	if (w->number > sb->disk.ended) {
 		sb->disk.ended = w->number;
 		if (!e)

@@ -19,7 +19,8 @@
 #include "daemon/store/storage.h"
 #include "proto/log.h"
 
-#define PROBLEMS_MAX 16
+#define PROBLEMS_MAX       16
+#define HISTORIES_PER_WRITE 4 /* of tombstones, each with a file and its fsync: what one failed to keep is no burden of everybody's writes */
 
 struct object_ref {
 	char sha256[SHA256_HEX_BYTES + 1];
@@ -45,6 +46,7 @@ struct tombstones {
 		unsigned n_objects;
 		struct blob *history; /* kept before the row is deleted; a reference, or NULL */
 		bool is_not_due;      /* of a copy: that has failed */
+		bool is_told;         /* in a copy: of an earlier one's failure */
 	} items[];
 };
 
@@ -55,6 +57,7 @@ struct durable {
 	unsigned writes;
 	bool may_write;
 	struct tombstones *tombstones; /* NULL: none */
+	size_t tombstones_turn;        /* which is the first to have its history tried */
 	char problems[PROBLEMS_MAX][320];
 	size_t n_problems;
 };
@@ -431,7 +434,7 @@ void files_tombstone_add(struct sandbox *sb)
 	memcpy(more->items[n].objects, sb->disk.objects, sizeof sb->disk.objects);
 	more->items[n].n_objects = sb->disk.n_objects;
 	more->items[n].history = sb->disk.history ? blob_ref(sb->disk.history) : NULL;
-	more->items[n].is_not_due = false;
+	more->items[n].is_not_due = more->items[n].is_told = false;
 	sb->disk.n_objects = 0; /* the tombstone has them now */
 }
 
@@ -457,8 +460,9 @@ void tombstones_keep_histories(struct tombstones *t, struct histories *h)
 		struct err e = ERR_INIT;
 		const struct blob *text = t->items[i].history;
 
-		if (text && histories_keep(h, text->data, text->size, problem, &e) == -1) {
-			log_warning("the row of %s stays: %s", t->items[i].id, e.text);
+		if (text && histories_keep(h, text->data, text->size, problem, &e) == -1 && !histories_is_final(&e)) {
+			if (!t->items[i].is_told)
+				log_warning("the row of %s stays: %s", t->items[i].id, e.text);
 			t->items[i].is_not_due = true;
 		}
 	}
@@ -483,18 +487,30 @@ struct tombstones *files_tombstones(struct control *c, const char *but_not)
 {
 	struct durable *k = c->durable;
 	struct tombstones *copy;
+	size_t n, n_histories = 0, first;
 
 	for (size_t i = tombstones_count(k->tombstones); i-- > 0;)
 		if (strcmp(k->tombstones->items[i].id, but_not) == 0)
 			tombstone_remove(k, i);
-	if (tombstones_count(k->tombstones) == 0)
+	n = tombstones_count(k->tombstones);
+	copy = n > 0 ? malloc(sizeof *copy + n * sizeof copy->items[0]) : NULL;
+	if (!copy)
 		return NULL;
-	copy = malloc(sizeof *copy + k->tombstones->n * sizeof copy->items[0]);
-	if (copy)
-		memcpy(copy, k->tombstones, sizeof *copy + k->tombstones->n * sizeof copy->items[0]);
-	for (size_t i = 0; i < tombstones_count(copy); i++)
-		if (copy->items[i].history)
-			(void)blob_ref(copy->items[i].history);
+	copy->n = 0;
+	first = k->tombstones_turn;
+	for (size_t i = 0; i < n; i++) {
+		struct tombstone *from = &k->tombstones->items[(first + i) % n];
+
+		if (from->history && n_histories == HISTORIES_PER_WRITE)
+			continue;
+		copy->items[copy->n++] = *from;
+		if (!from->history)
+			continue;
+		(void)blob_ref(from->history);
+		from->is_told = true;
+		n_histories++;
+		k->tombstones_turn = (first + i + 1) % n;
+	}
 	return copy;
 }
 

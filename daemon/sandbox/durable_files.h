@@ -18,7 +18,7 @@ void files_states_set(struct sandbox *sb); /* it refers to the states that disk.
 
 /* A row that could not be deleted: the next write of any sandbox tries it again. Its objects stay until then. */
 void files_tombstone_add(struct sandbox *sb);
-struct tombstones *files_tombstones(struct control *c, const char *but_not); /* copies of all ids; but_not is written anew. NULL: none */
+struct tombstones *files_tombstones(struct control *c, const char *but_not); /* copies of all ids, but of few with a history; but_not is written anew. NULL: none */
 void files_tombstones_done(struct control *c, const struct tombstones *t);   /* these are deleted */
 size_t tombstones_count(const struct tombstones *t); /* NULL ok */
 const char *tombstones_id(const struct tombstones *t, size_t i);

@@ -65,13 +65,14 @@ static void version_history_json(const struct sandbox *sb, const struct version 
 /* What both answers begin with. */
 static void head_json(const struct sandbox *sb, int64_t destroyed_at_ms, struct json_out *o)
 {
-	struct json_span name = { 0 };
+	char name[LIMIT_ID_BYTES + 1];
+	int64_t n = -1; /* also of a kept spec, whose module an earlier version took from its host as it was */
 
 	if (sb->module)
-		name = json_get((struct json_span){ sb->module, strlen(sb->module) }, "name");
+		n = json_string(json_get((struct json_span){ sb->module, strlen(sb->module) }, "name"), name, sizeof name);
 	json_out_text(o, "id", sb->spec.id);
-	if (name.at)
-		json_out_raw(o, "module", name.at, name.size);
+	if (n > 0 && name_is_id(name, (size_t)n))
+		json_out_text(o, "module", name);
 	if (destroyed_at_ms)
 		json_out_i64(o, "destroyed_at", destroyed_at_ms);
 	json_out_u64(o, "current", sb->versions.current);

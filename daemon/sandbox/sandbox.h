@@ -360,7 +360,7 @@ int spec_labels_check(struct json_span object, struct err *e);
 enum life_restart spec_restart(const char *text);
 /* The text that the spawner and the registry keep: everything a new control must know. WITH_CANDIDATE: a commit may follow. AS_COMMITTED: as
  * if it had. Allocated; NULL with err. */
-enum spec_form { SPEC_PLAIN, SPEC_WITH_CANDIDATE, SPEC_AS_COMMITTED, SPEC_PROMOTED /* with the candidate's process, too */ };
+enum spec_form { SPEC_PLAIN /* in a memfd WITH_CANDIDATE where one is recorded */, SPEC_WITH_CANDIDATE, SPEC_AS_COMMITTED, SPEC_PROMOTED /* with the candidate's process, too */ };
 char *spec_text(const struct sandbox *sb, enum spec_form form, size_t *ret_size, struct err *e);
 bool spec_as_written(const struct sandbox *sb, const char *json, size_t size); /* versions and time of the last change: as in this text? */
 /* The sealed memfd that holds everything a new control must know; -1 with err. */

@@ -137,9 +137,10 @@ static void do_ask_stop(struct sandbox *sb)
 
 static void do_kill(struct sandbox *sb, enum life_kill why)
 {
+	if (!sb->host || !sb->host->killed)
+		events_add(sb->control->events, "sandbox.killed", sb->spec.id, sb->spec.owner, "why", life_kill_text(why));
 	if (sb->host)
 		sb->host->killed = true;
-	events_add(sb->control->events, "sandbox.killed", sb->spec.id, sb->spec.owner, "why", life_kill_text(why));
 	host_signal(sb, SPAWNER_SIGNAL_KILL);
 }
 

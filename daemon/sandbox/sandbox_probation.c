@@ -40,6 +40,8 @@ static void do_return(struct sandbox *sb, const struct probation_actions *a)
 	fd_close(&sb->state_fd);
 	sb->state_fd = fd_take(&sb->trial.state_fd);
 	sb->state_bytes = sb->trial.state_bytes;
+	sb->disk.kept_is_row = false; /* the state of the commit is neither the row's nor a checkpoint */
+	sb->checkpoint.kept = (struct checkpoint_mark){ 0 };
 	spawner_message_init(&m, SPAWNER_KEEP, sb->spec.id);
 	m.kind = SPAWNER_KEEP_STATE;
 	spawner_send(sb->control->spawner, &m, &sb->state_fd, 1);

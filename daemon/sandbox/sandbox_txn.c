@@ -355,6 +355,8 @@ static void txn_apply(struct sandbox *sb, const struct txn_actions *a)
 		do_release(sb);
 	if (a->set & TXN_DO_ADOPT)
 		do_adopted(sb);
+	if ((a->set & TXN_DO_ADOPT) && txn_active(&sb->txn) && sb->life.state == LIFE_STOPPING)
+		queue_event(sb, TXN_EV_CANCEL); /* it came too late to undo anything, but not to wait for no unload: the save has its own time */
 	if (a->set & TXN_DO_RECOVER)
 		do_recover(sb);
 	if (a->set & TXN_DO_SET_TIMER)

@@ -401,8 +401,10 @@ char *spec_text(const struct sandbox *sb, enum spec_form form, size_t *ret_size,
 
 int spec_memfd(const struct sandbox *sb, enum spec_form form, struct err *e)
 {
+	/* Whatever else changes while a candidate is recorded: a successor that isn't told of it would take the host that commits it for a liar. */
+	bool recorded = form == SPEC_PLAIN && txn_active(&sb->txn) && sb->txn.record_sent;
 	size_t size = 0;
-	char *text = spec_text(sb, form, &size, e);
+	char *text = spec_text(sb, recorded ? SPEC_WITH_CANDIDATE : form, &size, e);
 	int fd = text && !FAULT(SPEC_MEMFD) ? fd_memfd("spec", text, size, true) : -1;
 
 	if (text && fd < 0)

@@ -343,9 +343,7 @@ static void resolve(struct sandbox *sb, const struct host_message *status, bool 
 		.host_candidate = status->number, .current_serial = sb->serial,
 		.recorded_serial = sb->has_candidate ? sb->candidate_serial : 0, .has_state = sb->state_fd >= 0 };
 	enum txn_take_over what;
-	enum life_found found = phase == HOST_PHASE_EMPTY ? LIFE_FOUND_NOT_STARTED :
-		phase == HOST_PHASE_SERVING               ? LIFE_FOUND_SERVING :
-							    LIFE_FOUND_IN_RELOAD;
+	enum life_found found;
 	char path[LIMIT_PATH_BYTES + 1];
 
 	if (adopted && txn_active(&sb->txn)) { /* the answer to our first question, behind a save that has begun since: nothing is cut */
@@ -359,6 +357,10 @@ static void resolve(struct sandbox *sb, const struct host_message *status, bool 
 	sandbox_path(sb, phase != HOST_PHASE_EMPTY ? sb->serial : sb->last_serial, path);
 	(void)unlink(path);
 	what = phase == HOST_PHASE_EMPTY ? TXN_TAKE_NOTHING : txn_take_over(&f);
+	/* One that is killed isn't said to serve, or a sealed state would be dropped that the next process has to begin from. */
+	found = phase == HOST_PHASE_EMPTY                                ? LIFE_FOUND_NOT_STARTED :
+		phase == HOST_PHASE_SERVING && what != TXN_TAKE_KILL ? LIFE_FOUND_SERVING :
+									   LIFE_FOUND_IN_RELOAD;
 	sb->host->ready = phase != HOST_PHASE_EMPTY;
 	sb->account.since_ms = sb->host->ready ? clock_monotonic_ms() : 0;
 	if (what == TXN_TAKE_COMPLETE)

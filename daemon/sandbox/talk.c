@@ -151,11 +151,14 @@ static void on_report(struct sandbox *sb, const struct host_message *head, const
 void sandbox_module_keep(const char **to, struct json_span body)
 {
 	struct json_span module = json_type(body) == '{' ? json_get(body, "module") : (struct json_span){ 0 };
+	char name[LIMIT_ID_BYTES + 1];
+	int64_t n;
 
 	if (json_type(module) != '{')
 		return;
+	n = json_type(json_get(module, "name")) == '"' ? json_string(json_get(module, "name"), name, sizeof name) : -1;
 	(void)shared_text_free(*to);
-	*to = module.size <= MODULE_JSON_BYTES ? shared_text(module.at, module.size) : NULL;
+	*to = n > 0 && name_is_id(name, (size_t)n) && module.size <= MODULE_JSON_BYTES ? shared_text(module.at, module.size) : NULL;
 }
 
 uint32_t sandbox_module_state_version(const char *module)

@@ -322,6 +322,7 @@ static int keep(struct histories *h, const struct history *k, char *problem, str
 int histories_keep(struct histories *h, const char *text, size_t size, char problem[HISTORY_PROBLEM_BYTES], struct err *e)
 {
 	struct history k = { .text = malloc(size + 1), .size = size };
+	bool is_one;
 	int result;
 
 	problem[0] = '\0';
@@ -329,11 +330,19 @@ int histories_keep(struct histories *h, const char *text, size_t size, char prob
 		return err_set(e, ERR_INTERNAL, "no memory to keep a history of versions");
 	memcpy(k.text, text, size);
 	k.text[size] = '\0';
-	result = text_parse(&k, e) == 0 ? keep(h, &k, problem, e) : -1;
+	is_one = text_parse(&k, e) == 0;
+	if (!is_one)
+		e->code = ERR_BAD_PARAM;
+	result = is_one ? keep(h, &k, problem, e) : -1;
 	if (result == -1)
 		(void)err_prefix(e, "the history of versions of %s can't be kept", k.id[0] ? k.id : "a sandbox");
 	history_fini(&k);
 	return result;
+}
+
+bool histories_is_final(const struct err *e)
+{
+	return e->code == ERR_BAD_PARAM || e->code == ERR_LIMIT_EXCEEDED;
 }
 
 int histories_drop(struct histories *h, const char *id, struct err *e)

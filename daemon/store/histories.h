@@ -37,8 +37,10 @@ struct history {
 
 struct histories *histories_new(int state_dir_fd, const struct histories_limits *limits); /* NULL: no memory */
 struct histories *histories_free(struct histories *h);                                    /* NULL ok; returns NULL */
-/* Durable when it returns 0, in place of the one that the id had. problem: what was found damaged meanwhile, or "". */
+/* Durable when it returns 0, in place of the one that the id had. problem: what was found damaged meanwhile, or "". -1 with BAD_PARAM or
+ * LIMIT_EXCEEDED: it never can be kept. */
 int histories_keep(struct histories *h, const char *text, size_t size, char problem[HISTORY_PROBLEM_BYTES], struct err *e);
+bool histories_is_final(const struct err *e); /* of histories_keep: trying again is of no use */
 int histories_drop(struct histories *h, const char *id, struct err *e); /* durable; one that isn't there: 0 */
 /* -1: NOT_FOUND, also when it was damaged (problem says so, else it is ""), or IO. */
 int histories_get(struct histories *h, const char *id, struct history *ret, char problem[HISTORY_PROBLEM_BYTES], struct err *e);

@@ -291,6 +291,11 @@ static enum life_state stopping_save_failed(struct step *s)
 
 static enum life_state stopping_reload_end(struct step *s)
 {
+	if (s->l->stage == STAGE_KILLED && s->l->process == LIFE_PROCESS_ALIVE && !SEEDED(16)) {
+		s->out->set |= LIFE_DO_KILL; /* it may have promoted another process since, which that kill didn't hit */
+		s->out->kill_why = s->l->killed;
+		return LIFE_STOPPING;
+	}
 	if (s->l->stage != STAGE_CANCELLING)
 		return NOT_TAKEN;
 	move_state_drop(s);

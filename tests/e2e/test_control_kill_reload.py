@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 
-from harness import Background, Case, Closed, RpcError, main, module, pause, read, wait_for
+from harness import Background, Case, Closed, OwnCase, RpcError, main, module, pause, read, wait_for
 
 MOMENTS = 30
 
@@ -88,6 +88,38 @@ class ControlKillReload(Case):
         self.assertIn(self.daemon.objects(), (["a"],) if mode == "in_place" else (["a"], ["a+"]))
         print("\nNOTE killed in %d reloads: %d served the new version afterwards, %d the old; the pid %s" % (
             MOMENTS, ends["new"], ends["old"], "stayed" if c.info("a")["pid"] == pid else "changed"))
+
+
+class ChangesAmidReload(OwnCase):
+    def adopted(self, change):
+        """Control is killed where the host has committed, and `change` came while it loaded: the new version serves, from the old one's state."""
+        daemon = self.own_daemon(options=["--fault", "reload.adopt=kill"])
+        with daemon.client() as c, daemon.client() as d:
+            pid = c.create("a", module("tally"))["pid"]
+            for _ in range(5):
+                c.call("a", "increment")
+            d.rpc("group.create", id="g")
+            control = daemon.control_pid()
+            c.request("sandbox.reload", id="a", object=c.put(read(module("slow_load"))), mode="in_place")
+            wait_for(lambda: [e for e in d.events("a") if e["type"] == "reload.step" and e.get("next") == "load"], "the load")
+            change(d)
+            self.assertTrue(c.at_end())
+        daemon.wait_for_next_control(control)
+        with daemon.client() as c:
+            wait_for(lambda: c.status("a") == "running", "it to run")
+            wait_for(lambda: [e for e in c.events("a") if e["type"] == "reload.completed"], "the end of the reload")
+            info = c.info("a")
+            self.assertEqual((info["version"], info["restart_count"], info["pid"], info["last_exit"]), (2, 0, pid, None))
+            self.assertEqual(c.call("a", "get"), {"count": 5})
+
+    def test_nothing(self):
+        self.adopted(lambda d: None)
+
+    def test_reset(self):
+        self.adopted(lambda d: d.rpc("sandbox.reset", id="a"))
+
+    def test_group_add(self):
+        self.adopted(lambda d: d.rpc("group.add", id="g", sandbox="a"))
 
 
 if __name__ == "__main__":

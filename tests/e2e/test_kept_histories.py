@@ -125,6 +125,15 @@ class Kept(Case):
         c.destroy("a")
         self.assertEqual(c.rpc("version.history", id="a"), kept)
 
+    def test_a_name_that_is_none(self):
+        """A host's lie of 40000 letters is no name, and no reason that a history can't be kept."""
+        c = self.client
+        self.assertIsNone(c.create("a", module("long_name"))["module"])
+        c.rpc("sandbox.destroy", id="a", keep_history=True)
+        kept = c.rpc("version.history", id="a")
+        self.assertEqual((len(kept["versions"]), "module" in kept), (1, False))
+        self.assertEqual(c.rpc("daemon.info")["registry"]["problems"], [])
+
     def test_bad_parameters(self):
         c = self.client
         c.create("a", COUNTER1)

@@ -21,7 +21,7 @@ static int seeded;
 
 #include "tests/support/check_main.h"
 
-#define BUGS 15
+#define BUGS 16
 #define ENTRIES 4  /* of the budget that can make a difference under the policies below */
 #define T0   100000 /* the time that every state of the exploration is shifted to */
 
@@ -265,6 +265,10 @@ static void world_sees(struct world *w, const struct life_event *ev)
 		m->kept = 1;
 		break;
 	case LIFE_RELOAD_END:
+		m->txn = NO_TXN;
+		if (w->l.stage == STAGE_KILLED)
+			m->kill_sent = 0; /* a replacement has ended with another process than the one that was killed */
+		break;
 	case LIFE_SAVE_FAILED:
 		m->txn = NO_TXN;
 		break;
@@ -365,6 +369,8 @@ static const char *step_check(
 		MUST(!can || (ev->type != LIFE_EXITED && ev->type != LIFE_RELOAD_DIED_SEALED &&
 				     ev->type != LIFE_BORN && ev->type != LIFE_TIMER),
 			"a birth, an end or a deadline is not taken");
+		MUST(!can || ev->type != LIFE_RELOAD_END || before.m.process != ALIVE || w->m.kill_sent == before.m.kill_sent,
+			"what a reload has promoted behind a kill lives on");
 		w->l.timer_at_ms = before.l.timer_at_ms;
 		MUST(memcmp(&w->l, &before.l, sizeof w->l) == 0, "not taken, and something changed");
 		return NULL;

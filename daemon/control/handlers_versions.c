@@ -72,7 +72,7 @@ static const struct rpc_done *kept(struct control *c, struct rpc_request *r, con
 
 /* ---- the handlers ---- */
 
-const struct rpc_done *version_history(struct control *c, struct rpc_request *r)
+static const struct rpc_done *shown(struct control *c, struct rpc_request *r, bool is_list)
 {
 	struct err e = ERR_INIT;
 	struct sandbox *sb = handler_sandbox(c, r, &e);
@@ -80,22 +80,22 @@ const struct rpc_done *version_history(struct control *c, struct rpc_request *r)
 	struct json_out o = json_out_to(&b);
 
 	if (!sb)
-		return kept(c, r, &e, false);
-	sandbox_version_history_json(sb, 0, &o, NULL);
+		return kept(c, r, &e, is_list);
+	if (is_list)
+		sandbox_version_list_json(sb, 0, &o, NULL);
+	else
+		sandbox_version_history_json(sb, 0, &o, NULL);
 	return handler_answer(r, &b);
+}
+
+const struct rpc_done *version_history(struct control *c, struct rpc_request *r)
+{
+	return shown(c, r, false);
 }
 
 const struct rpc_done *version_list(struct control *c, struct rpc_request *r)
 {
-	struct err e = ERR_INIT;
-	struct sandbox *sb = handler_sandbox(c, r, &e);
-	struct buf b = BUF_INIT;
-	struct json_out o = json_out_to(&b);
-
-	if (!sb)
-		return kept(c, r, &e, true);
-	sandbox_version_list_json(sb, 0, &o, NULL);
-	return handler_answer(r, &b);
+	return shown(c, r, true);
 }
 
 const struct rpc_done *version_commit(struct control *c, struct rpc_request *r)

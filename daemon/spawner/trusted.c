@@ -140,11 +140,14 @@ static const struct config *real_folders(const struct config *c)
 static int path_check(void *ctx, const char *path, struct err *e)
 {
 	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+	const char *met = config_meets(ctx, path);
 	autoclose int fd = -1;
 	struct stat st;
 
-	if (config_meets(ctx, path) || config_meets(real_folders(ctx), path))
-		return err_set(e, ERR_BAD_PARAM, "it meets %s of the daemon itself", config_meets(ctx, path) ? config_meets(ctx, path) : config_meets(real_folders(ctx), path));
+	if (!met)
+		met = config_meets(real_folders(ctx), path);
+	if (met)
+		return err_set(e, ERR_BAD_PARAM, "it meets %s of the daemon itself", met);
 	fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
 	if (fd == -1 && errno == ELOOP)
 		return err_set(e, ERR_BAD_PARAM, "a part of it is a symbolic link: name where it leads to");
